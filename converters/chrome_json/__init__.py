@@ -10,8 +10,7 @@ which an epoch time would lose its nanoseconds.
 
 reader     events of any program
 read_back  rows of a file that ktrace wrote
-writer     timeline -> JSON
-track_ids  tracks and lanes as process and thread ids
+writer     timeline -> JSON, with tracks and lanes as process and thread ids
 """
 
 from __future__ import annotations

@@ -57,8 +57,7 @@ def is_launch(batch: Batch) -> Bools:
     device = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     timed = pc.equal(decoded(batch.column("metric")), "duration")
     free = pc.and_(batch.column("parent").is_null(), batch.column("ts").is_null())
-    mask: Bools = pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
-    return mask
+    return pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
 
 
 def is_sampled(batch: Batch) -> bool:
@@ -150,8 +149,7 @@ class Launches:
             known += self._pending["id"].filter(self._pending["head"]).chunks
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
         mine = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(known)))
-        mask: Bools = mine.to_numpy(zero_copy_only=False)
-        return mask
+        return mine.to_numpy(zero_copy_only=False)
 
     def _events(self, rows: pa.Table, is_head: Bools) -> Iterator[Batch]:
         """Yields the kernels and counters of complete launches."""
@@ -212,8 +210,7 @@ def _widths(heads: pa.Table) -> Int64:
     figure = pc.coalesce(heads["total"], several, heads["value"]).to_numpy()
     in_ns = pc.fill_null(pc.equal(heads["unit"], "ns"), False).to_numpy()
     width = np.where(in_ns & (figure > 0) & (figure < _LONGEST), figure, 0.0)
-    found: Int64 = np.rint(width).astype(np.int64)
-    return found
+    return np.rint(width).astype(np.int64)
 
 
 def _plain(batch: Batch) -> pa.Table:

@@ -37,7 +37,7 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.masks import rows_where
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.crop_bounds import Marks
+from ktrace.stages.select.crop import Marks
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import RANGE_ROWS, SPILL_BYTES, BatchSpool, Spill
@@ -336,8 +336,7 @@ def _named_columns(entry: Entry) -> tuple[str, ...]:
 
 
 def _in(ranks: Int64, first: int, last: int) -> Bools:
-    mask: Bools = (ranks >= first) & (ranks < last)
-    return mask
+    return (ranks >= first) & (ranks < last)
 
 
 def _narrow(record: str, columns: pa.RecordBatch) -> Batch:

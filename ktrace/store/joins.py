@@ -63,8 +63,7 @@ def greatest_so_far(values: Int64, columns: Columns) -> Int64:
     least, most, last = int(values.min()), int(values.max()), int(group[-1])
     if (most - least + 1) * (last + 1) < _CODES:  # the values of each group, raised above those of all before it
         base = group * (most - least + 1)
-        greatest: Int64 = np.maximum.accumulate(values - least + base) - base + least
-        return greatest
+        return np.maximum.accumulate(values - least + base) - base + least
     order = np.argsort(values, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -95,8 +94,7 @@ def positions(values: Int64, rising: Int64) -> Int64:
 
 def isin_sorted(values: Int64, rising: Int64) -> Bools:
     """Which values are among rising ones."""
-    inside: Bools = positions(values, rising) >= 0
-    return inside
+    return positions(values, rising) >= 0
 
 
 def coded(column: pa.Array, rows: Int64 | None = None) -> tuple[Int64, pa.Array]:
@@ -144,8 +142,7 @@ def is_among(values: Int64, members: Int64) -> Bools:
     if not len(members):
         return np.zeros(len(values), np.bool_)
     rising = members if np.all(members[1:] >= members[:-1]) else np.sort(members)
-    inside: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
-    return inside
+    return rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
 
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
@@ -163,8 +160,7 @@ def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
 def ranges(first: Int64, count: Int64) -> Int64:
     """The numbers of some ranges, one after another: 5, 6, 7, 20, 21 where they begin at 5 and 20, and have 3 and 2."""
     ends = np.cumsum(count)
-    numbers: Int64 = np.repeat(first - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
-    return numbers
+    return np.repeat(first - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]:

@@ -126,7 +126,7 @@ _OPEN = {
     "ktrace/naming/taxonomy.py f'(?:{text})|'": "the user's own rules",
     "ktrace/output/parts.py re.escape(self._stem) + '\\\\.[0-9]{3}' + re.escape(self._suffix)": "no repetition without a bound",  # noqa: E501
     "ktrace/stages/select/filter.py '|'.join(map(translate, wanted.names))": "the user's own wildcards",
-    "ktrace/stages/select/crop_bounds.py translate(pattern)": "the user's own wildcards",
+    "ktrace/stages/select/crop.py translate(pattern)": "the user's own wildcards",
     "ktrace/kit/sqlite/__init__.py f'(?:{pattern})(?:_V\\\\d+)?'": "names of tables, which a format gives",
     "converters/closed.py text.encode()": "found among the values of the module",
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501

@@ -129,8 +129,7 @@ def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
     """Copies texts of `trace_texts` to `chunk_texts` and returns their codes there."""
     distinct, back = np.unique(codes, return_inverse=True)
     own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in distinct.tolist()]
-    found: Int64 = np.array(own, np.int64)[back]
-    return found
+    return np.array(own, np.int64)[back]
 
 
 def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
@@ -441,8 +440,7 @@ def _groups(shape: Int64, values: Values) -> Int64:
     shape_of = np.empty(len(distinct), np.int64)
     shape_of[group] = shape
     number[few] = len(size) + shape_of[few]
-    found: Int64 = number[group]
-    return found
+    return number[group]
 
 
 def _split(group: Int64 | Int32) -> dict[int, Int64]:

@@ -455,14 +455,12 @@ def whole(column: pa.Array) -> UInt64:
     if data is None:
         return np.zeros(len(column), np.uint64)
     values: Any = np.frombuffer(data, column.type.to_pandas_dtype())[column.offset :][: len(column)]
-    words: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
-    return words
+    return values.astype(np.int64, copy=False).view(np.uint64)
 
 
 def is_integral(values: Float64) -> Bools:
     """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
-    mask: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
-    return mask
+    return (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:
@@ -475,8 +473,7 @@ def validity(column: pa.Array) -> Bools | None:
     """Returns which rows aren't null; None if all are."""
     if not column.null_count:
         return None
-    valid: Bools = present(column)
-    return valid
+    return present(column)
 
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])

@@ -147,8 +147,7 @@ def _values_of(codes: Integers, value: Callable[[int], Any]) -> Int64:
     values = np.array([value(one) for one in used.tolist()], np.int64)
     table = np.zeros((len(used) and int(used[-1]) + 1, *values.shape[1:]), np.int64)
     table[used] = values
-    found: Int64 = table[codes]
-    return found
+    return table[codes]
 
 
 class BusyPieces:

@@ -176,8 +176,7 @@ class Task(msgspec.Struct, frozen=True):
 
 def valid(column: pa.Array) -> Bools:
     """Whether each row has a value."""
-    mask: Bools = present(column)
-    return mask
+    return present(column)
 
 
 def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> Int64:
@@ -186,8 +185,7 @@ def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None],
         return np.full(rows, function(None), np.int64)
     column = encoded(column)
     numbers = np.array([*map(function, map(as_text, column.dictionary.to_pylist())), function(None)], np.int64)
-    found: Int64 = numbers[indices(column)]
-    return found
+    return numbers[indices(column)]
 
 
 def as_text(value: str | bytes | None) -> str | None:

@@ -41,7 +41,7 @@ from ktrace.stages.align.moves import (
     shift_of,
 )
 from ktrace.stages.launch_tables import is_sampled
-from ktrace.stages.select.crop_bounds import Marks, called, no_such
+from ktrace.stages.select.crop import Marks, called, no_such
 from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 from ktrace.store.events import LIMIT
 from ktrace.tables import parse_time, time_text

@@ -260,5 +260,4 @@ def _near(rest: Float64) -> Bools:
     """Which points aren't outliers."""
     middle = float(np.median(rest))
     width = 1.4826 * float(np.median(np.abs(rest - middle)))
-    mask: Bools = np.abs(rest - middle) <= max(_FAR * width, 1.0)
-    return mask
+    return np.abs(rest - middle) <= max(_FAR * width, 1.0)

@@ -49,8 +49,7 @@ class Move(msgspec.Struct, frozen=True):
         if not self.rate:
             return ts + self.offset
         share = np.rint((ts - self.since).astype(np.float64) * self.rate)
-        moved: Int64 = ts + (share.astype(np.int64) + self.offset)
-        return moved
+        return ts + (share.astype(np.int64) + self.offset)
 
     def time(self, ts: int) -> int:
         """One moved time."""

@@ -127,8 +127,7 @@ class TimelineBatch:
     @cached_property
     def durations(self) -> Int64:
         """The column `dur` in ns, 0 where it is null."""
-        found: Int64 = self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
-        return found
+        return self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
 
     def has(self, name: str) -> bool:
         """Whether the column is there; one that isn't is null in all rows."""

@@ -123,8 +123,7 @@ def _lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
 def _enclose_an_edge(begin: Int64, end: Int64) -> Bools:
     """In which slices another one begins or ends: two slices that cross each enclose an edge of the other."""
     times = np.sort(np.concatenate([begin, end]), kind="stable")
-    mask: Bools = np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")
-    return mask
+    return np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")
 
 
 #: An end after all others.

@@ -79,8 +79,7 @@ def _part(cuts: Structured, keys: Structured) -> Int64:
 
 def _order(keys: Structured) -> Int64:
     """The order of events; equal ones stay in theirs."""
-    order: Int64 = np.lexsort((keys["id"], keys["track"], -keys["end"], keys["ts"]))
-    return order
+    return np.lexsort((keys["id"], keys["track"], -keys["end"], keys["ts"]))
 
 
 def _sorted(place: Int64, keys: Structured) -> Part:

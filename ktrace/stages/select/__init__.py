@@ -2,7 +2,6 @@
 
 wanted          the crop and the filter that a user asks for
 crop            by time: an interval, around a name, a step, a range; some formats are read twice for it
-crop_bounds     what is selected, and which time that means, for each source; the rows that name it: ranges, steps
 filter          by kind, name, device, stream, rank and duration; why one found nothing
 coarsen         short slices become one with their neighbours, counters keep their extremes
 dependents      rows that depend on other rows (figures, links, launched work) stay or go with these

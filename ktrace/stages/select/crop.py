@@ -5,8 +5,18 @@
     kernel   [ 1.9 .. 2.3 ]                    stays, whole
     op       [ 2.1 .. 2.2 ]                    left out
 
-Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
-come last; until then rows wait in a temporary folder, as in the stage `order`.
+Which time a crop means is known after all events, source by source, since the first time of the trace, its ranges and
+launches may come last; until then rows wait in a temporary folder, as in the stage `order`:
+
+    --step 1       ProfilerStep#1 of rank 0: 1100..1200      of rank 1: 1105..1215
+    --time 0s..1s  of all: 1000..1000001000
+    both           the intersection
+
+Marks are the rows that name a part of a trace: a range, a profiler's step, or any row whose name matches.
+
+    range   ProfilerStep#3   tid 4242     100 us .. 1105 us      the step
+    range   ProfilerStep#3   stream 7     139 us .. 1089 us      the same on the device, where its work may run later
+    kernel  ncclAllReduce    stream 20    631 us ..  749 us      around it
 
 Formats whose columns and rows can be read separately (`Format.read_part`) are read twice: first the columns that decide
 which rows stay, then all columns of these rows. The same code as otherwise decides.
@@ -17,29 +27,358 @@ which rows stay, then all columns of these rows. The same code as otherwise deci
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import partial
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import InputError
-from ktrace.model.arrays import Bools, Int64, Structured
+from ktrace.model.arrays import Bools, Int32, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import rows_where, truth, words_in
+from ktrace.model.json_text import decoded
+from ktrace.model.masks import NameTest, rows_where, truth, words_in
+from ktrace.model.tracks import Track
+from ktrace.naming.alike import near
+from ktrace.naming.phases import phase_of, phase_test
 from ktrace.report import Report, Severity
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.crop_bounds import Bounds, CropBounds
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
-from ktrace.stages.select.intervals import ALWAYS, Intervals
-from ktrace.stages.select.wanted import Crop
+from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
+from ktrace.stages.select.wanted import Crop, step_head, step_of, steps_of
 from ktrace.store import RANGE_ROWS, SPILL_BYTES, BatchSpool, Spill, ranges
-from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
+from ktrace.store.events import GONE, LIMIT, SLICE, WORK, EventStore, values
 from ktrace.store.joins import isin_sorted
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
+from ktrace.tables import parse_interval, time_text
+
+Test = Callable[[str], bool]
+
+#: Source, host and pid.
+Process = tuple[str, str | None, int | None]
+
+#: The most names that are remembered, to suggest similar ones for a name that isn't there.
+_NAMES = 20_000
+
+
+def called(pattern: str) -> Test:
+    """A test whether a name is the pattern or matches it as a whole: * is any text, ? any character."""
+    match = re.compile(translate(pattern)).match
+    return lambda name: name == pattern or match(name) is not None
+
+
+class Marks:
+    """Collects the rows with some names and kinds from batches of events."""
+
+    def __init__(self, test: Test, kinds: tuple[str, ...] = ()) -> None:
+        self._is_named = NameTest(test)
+        self._kinds = kinds
+        self.names: dict[str, None] = {}
+        self._host: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._device: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._own: defaultdict[Process, list[tuple[int, int]]] = defaultdict(list)
+        self.ids: defaultdict[str, list[int]] = defaultdict(list)
+
+    def add(self, batch: Batch) -> None:
+        """Collects the rows of a batch whose name and kind match."""
+        found = self._named(batch)
+        if self._kinds:
+            found &= words_in(batch.column("kind"), self._kinds)
+        if not found.any():
+            return
+        rows = batch.columns.filter(pa.array(found))
+        ts, dur = rows.column("ts").to_pylist(), values(rows, "dur")
+        mine = Batch("events", rows)
+        placed = truth(mine.column("device").is_valid()) | truth(mine.column("stream").is_valid())
+        lasts = ~words_in(mine.column("kind"), ("instant", "log", "sample", "counter"))
+        texts = (decoded(mine.column(name)).to_pylist() for name in ("source", "name", "id", "host", "pid"))
+        for row, (source, name, number, *process) in enumerate(zip(*texts, strict=True)):
+            end = ts[row] + int(dur[0][row]) if dur[1][row] or not lasts[row] else LIMIT
+            self.keep(source, name, ts[row], end, bool(placed[row]), number)
+            if not placed[row]:
+                self._own[(source, *process)].append((ts[row], end))
+
+    def keep(self, source: str, name: str, begin: int, end: int, placed: bool, number: int) -> None:
+        """Keeps a row; `placed` tells whether it is on a device."""
+        (self._device if placed else self._host)[source].append((begin, end))
+        self.ids[source].append(number)
+
+    def _named(self, batch: Batch) -> Bools:
+        """Which names match. The first `_NAMES` names are remembered."""
+        names = batch.column("name")
+        if len(self.names) < _NAMES:
+            here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
+            self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
+        return self._is_named(names)
+
+    def __bool__(self) -> bool:
+        return bool(self.ids)
+
+    def each(self) -> dict[str, Intervals]:
+        """The intervals of each source: those on the host if it has any, else those on the device."""
+        sources = {*self._host, *self._device}
+        return {source: Intervals.from_pairs(self._host.get(source) or self._device[source]) for source in sources}
+
+    def of_processes(self) -> dict[Process, Intervals]:
+        """The intervals of each process that has any on the host."""
+        return {process: Intervals.from_pairs(pairs) for process, pairs in self._own.items()}
+
+    def on_devices(self) -> dict[str, Intervals]:
+        """The intervals on the devices of each source, where their time may be later."""
+        return {source: Intervals.from_pairs(pairs) for source, pairs in self._device.items() if pairs}
+
+    @property
+    def on_host(self) -> set[str]:
+        """The sources that have any on the host."""
+        return {source for source, pairs in self._host.items() if pairs}
+
+    def around(self, margin: int) -> Intervals:
+        """The intervals of all sources, with a margin before and after each."""
+        pairs = [pair for by in (self._host, self._device) for found in by.values() for pair in found]
+        wide = [(begin - margin, max(end, begin + 1) + margin) for begin, end in pairs]
+        return Intervals.from_pairs(wide) if wide else NEVER
+
+
+def no_such(what: str, wanted: str, names: dict[str, None]) -> InputError:
+    """The error for a name that isn't there, with similar names."""
+    some = (near(wanted, names) or list(names))[:5]
+    return InputError(
+        f"no {what} is called '{wanted}'",
+        expected=f"one of {len(names):,} names, such as {', '.join(some)}" if some else None,
+        remedy="use the whole name, or a pattern such as '*part of it*'",
+    )
+
+
+#: How many steps an error lists.
+_MOST = 8
+
+
+class Bounds:
+    """Collects the rows that tell which part is meant."""
+
+    def __init__(self, wanted: Crop, within: Intervals = ALWAYS) -> None:
+        self._wanted, self._within = wanted, within
+        self._around = Marks(called(wanted.around)) if wanted.around is not None else None
+        self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
+        self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
+        self._phase = Marks(phase_test(wanted.phase), ("range", "op")) if wanted.phase is not None else None
+        self._every = {
+            part: Marks(partial(_is_any, of), ("range", "op"))
+            for part, of in ((self._step, step_of), (self._phase, phase_of))
+            if part is not None
+        }
+
+    def _is_step(self, name: str) -> bool:
+        first, last, head = steps_of(self._wanted.step or 0)
+        step = step_of(name)
+        return step is not None and first <= step <= last and head in (None, step_head(name))
+
+    def add(self, batch: Batch) -> None:
+        """Collects from events."""
+        for marks in (self._around, self._range, self._step, self._phase, *self._every.values()):
+            if marks is not None:
+                marks.add(batch)
+
+    def part(self, start: int, end: int, catalog: Catalog, report: Report) -> CropBounds:
+        """The selected time of each source, in a trace from `start` to `end` (ns); noted in the report.
+
+        Raises InputError if there is no such time, name, step or range.
+        """
+        common, wanted = self._within, self._wanted
+        if wanted.time is not None:
+            common = common.intersection(interval(wanted.time, start, end, catalog))
+        if self._around is not None:
+            if not self._around:
+                raise no_such("event", str(wanted.around), self._around.names)
+            common = common.intersection(self._around.around(wanted.margin_ns()))
+        part = self._own(common)
+        spans = [pair for found in part.all() for pair in found.pairs()]
+        if not any(begin <= end and stop > start for begin, stop in spans):
+            raise InputError("nothing is in all of the selected parts", remedy="select one of them")
+        shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
+        report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
+        return part
+
+    def _own(self, common: Intervals) -> CropBounds:
+        """What a step or range selects of the time that all sources have in common. Raises InputError without one."""
+        part = CropBounds(common, overlapping=self._wanted.overlapping)
+        wanted = ((self._step, self._no_step), (self._range, self._no_range), (self._phase, self._no_phase))
+        for marks, error in wanted:
+            if marks is None:
+                continue
+            if not marks:
+                raise error(marks)
+            others = self._every[marks].of_processes() if marks in self._every else ()
+            part.narrow(marks, dict.fromkeys(others, NEVER) | marks.of_processes())
+        alone = [self._wanted.time, self._around, self._step, self._range, self._phase].count(None) == 4
+        if not alone:
+            part.ids = {}
+        return part
+
+    def _no_step(self, marks: Marks) -> InputError:
+        known = {name.strip(): step for name in marks.names if (step := step_of(name)) is not None}
+        if steps_of(self._wanted.step or 0)[2] is None:
+            steps = list(map(str, sorted(set(known.values()))))
+        else:
+            steps = sorted(known, key=lambda name: (step_head(name), known[name]))
+        some = ", ".join(steps[:_MOST]) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
+        remedy = None if steps else "use --range NAME or --time: the trace has no ProfilerStep#N or Iteration N"
+        expected = f"one of the steps {some}" if steps else None
+        return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
+
+    def _no_phase(self, marks: Marks) -> InputError:
+        found = {(one.phase, one.batch or 0) for name in marks.names if (one := phase_of(name)) is not None}
+        known = [f"{phase}:{batch}" if batch else phase for phase, batch in sorted(found)]
+        some = ", ".join(known[:_MOST]) + (", ..." if len(known) > _MOST else "")
+        remedy = None if known else "use --range NAME or --time: no annotation states a phase"
+        return InputError(
+            f"there is no phase {self._wanted.phase}", expected=f"one of {some}" if known else None, remedy=remedy
+        )
+
+    def _no_range(self, marks: Marks) -> InputError:
+        return no_such("range", str(self._wanted.range), marks.names)
+
+
+def _is_any(of: Callable[[str], object], name: str) -> bool:
+    return of(name) is not None
+
+
+class RowPlace(NamedTuple):
+    """What rows of some tracks must lie in to stay.
+
+    They must overlap `time`, and begin in `begins` unless that is None. Those with the `ids` stay anyway: steps on a
+    device, whose time there may be later. With `by_call` the call that launched work decides, where it is known.
+    """
+
+    time: Intervals
+    begins: Intervals | None
+    ids: list[int]
+    by_call: bool
+
+
+class CropBounds(msgspec.Struct):
+    """The selected time: `common` for all sources, and the part of it in the steps or ranges of `each`, if any.
+
+    `own` are those of processes that have their own, `device` those of sources that show them on devices, too, where
+    their time may be later, `host` the sources that show them on the host. What begins in them belongs to them, and
+    what overlaps them if `overlapping` says so.
+    """
+
+    common: Intervals
+    each: dict[str, Intervals] | None = None
+    own: dict[Process, Intervals] = msgspec.field(default_factory=dict)
+    device: dict[str, Intervals] = msgspec.field(default_factory=dict)
+    host: set[str] = msgspec.field(default_factory=set)
+    ids: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    overlapping: bool = False
+
+    def narrow(self, marks: Marks, processes: dict[Process, Intervals]) -> None:
+        """Takes the part that is in these steps or ranges, too; `processes` are those of processes."""
+        each, device, before = marks.each(), marks.on_devices(), self.each
+
+        def earlier(source: str) -> Intervals:
+            return ALWAYS if before is None else before.get(source, NEVER)
+
+        self.own = {
+            process: self.own.get(process, earlier(process[0])).intersection(
+                processes.get(process, each.get(process[0], NEVER))
+            )
+            for process in self.own.keys() | processes.keys()
+        }
+        self.device = {
+            name: self.device.get(name, earlier(name)).intersection(device.get(name, each.get(name, NEVER)))
+            for name in self.device.keys() | device.keys()
+        }
+        self.each = {name: own.intersection(earlier(name)) for name, own in each.items()}
+        self.host |= marks.on_host
+        self.ids = marks.ids
+
+    @property
+    def launched(self) -> bool:
+        """Whether the work launched in it is included."""
+        return self.each is not None
+
+    def for_source(self, source: str | None) -> Intervals:
+        """The intervals of a source."""
+        return self.common if self.each is None else self.common.intersection(self.each.get(source or "", NEVER))
+
+    def all(self) -> list[Intervals]:
+        """The intervals of each source, or those common to all."""
+        return [self.common] if self.each is None else [self.for_source(source) for source in self.each]
+
+    def places(self, tracks: Sequence[Track]) -> tuple[list[Int32], list[RowPlace]]:
+        """The places of rows on each track, and those of device work on it, as indices of all places.
+
+        A process with its own steps has its own time, device work that of its source, since its call decides if it is
+        known; other rows on devices, such as annotations, have the time of the device.
+        """
+        numbers: dict[tuple[object, ...], int] = {}
+        found: list[RowPlace] = []
+
+        def number(key: tuple[object, ...], source: str, begins: Intervals | None) -> int:
+            if key not in numbers:
+                numbers[key] = len(found)
+                begins = begins if self.each is None or begins is not None else self.each.get(source, NEVER)
+                time = self.common if begins is None else self.common.intersection(begins)
+                strict = None if self.overlapping else begins
+                found.append(RowPlace(time, strict, self.ids.get(source, []), source in self.host))
+            return numbers[key]
+
+        rows, work = [], []
+        for track in tracks:
+            process = track[:3]
+            placed = track.device is not None or track.stream is not None
+            work.append(number((track.source,), track.source, None))
+            if placed and track.source in self.device:
+                rows.append(number((track.source, "device"), track.source, self.device[track.source]))
+            elif not placed and process in self.own:
+                rows.append(number(process, track.source, self.own[process]))
+            else:
+                rows.append(work[-1])
+        return [np.array(rows, np.int32), np.array(work, np.int32)], found
+
+    def contain(self, ts: Int64, batch: Batch) -> Bools:
+        """Which rows of a batch have their time in the selected time."""
+        names = decoded(batch.column("source")).to_pylist()
+        coded = np.array(names, object)
+        found = np.zeros(len(batch), np.bool_)
+        for name in set(names):
+            mine = coded == name
+            found[mine] = self.for_source(name).contain(ts[mine])
+        return found
+
+
+def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
+    """The time interval in the clock of the trace.
+
+    Times count from the start of the trace; if it doesn't have them, they are read as times of its own clock, or of
+    the day.
+    """
+    first, last = parse_interval(text)
+    given = [time for time in (first, last) if time is not None]
+    offsets = catalog.unix_offsets()
+    for moved in (start, 0, *((-offset for offset in offsets) if len(offsets) == 1 else ())):
+        if any(start <= time + moved <= end for time in given):
+            break
+    else:
+        moved = start
+    begin = -ALWAYS.end[0] if first is None else first + moved
+    stop = ALWAYS.end[0] if last is None else last + moved
+    if begin > end or stop < start or begin < stop <= start:
+        raise InputError(
+            f"the trace has no time {text}",
+            expected=f"0s..{time_text(end - start)} from its start, or {start}ns..{end}ns by its own clock",
+        )
+    return Intervals.from_pairs([(int(begin), int(max(stop, begin + 1)))])
+
 
 #: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)

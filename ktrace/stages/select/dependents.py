@@ -229,5 +229,4 @@ def queued_until(blocks: Callable[[], Iterable[Work]], streams: int) -> Int64:
     for stream, ts, launched in blocks():
         later += np.bincount(stream[ts >= first[stream]], minlength=streams)
         calls += np.bincount(stream[launched], minlength=streams)
-    found: Int64 = np.where((calls > 0) & (2 * calls >= later), first, -_NEVER)
-    return found
+    return np.where((calls > 0) & (2 * calls >= later), first, -_NEVER)

@@ -72,8 +72,7 @@ class Intervals(NamedTuple):
         before = np.concatenate([[0], np.cumsum(self.end - self.begin)])
         at = np.searchsorted(self.begin, times, "right")  # so many have begun
         over = np.maximum(self.end[at - 1] - times, 0)  # what is left of the last one
-        found: Int64 = np.where(at > 0, before[at] - over, 0)
-        return found
+        return np.where(at > 0, before[at] - over, 0)
 
     def overlap(self, ts: Int64, end: Int64) -> Bools:
         """Which rows overlap one of the intervals; a row without duration takes one nanosecond."""
