@@ -39,12 +39,12 @@ class Stated:
         """Collects the figures among some summaries."""
         if self._rows is None:
             return
-        mine = words_in(batch.column("kind"), ("metric",))
+        is_stated = words_in(batch.column("kind"), ("metric",))
         for owner in ("parent", "device", "stream"):
             if batch.has(owner):
-                mine &= ~truth(batch.column(owner).is_valid())
+                is_stated &= ~truth(batch.column(owner).is_valid())
         there = [name for name in _NEEDED if batch.has(name)]
-        columns = batch.columns.select(there).filter(pa.array(mine))
+        columns = batch.columns.select(there).filter(pa.array(is_stated))
         if len(columns) + len(self._rows) > _MOST:
             self._rows = None
         elif len(columns):
@@ -52,20 +52,20 @@ class Stated:
 
     def figures(self) -> list[tuple[str, str]]:
         """Name and figure of each, in the order of the source; none without a value."""
-        found: dict[str, str] = {}
+        figures: dict[str, str] = {}
         for row in self._rows or ():
-            known = next((name for name in _FIGURES if row.get(name) is not None), None)
-            if known is None:
+            figure = next((name for name in _FIGURES if row.get(name) is not None), None)
+            if figure is None:
                 continue
-            name = " ".join(word for word in (row["name"], _FIGURES[known]) if word)
-            if name in found and row.get("metric"):
+            name = " ".join(word for word in (row["name"], _FIGURES[figure]) if word)
+            if name in figures and row.get("metric"):
                 name = f"{name}, {row['metric'].replace('_', ' ')}"
-            found.setdefault(name, _text(row, known))
-        return [*found.items()]
+            figures.setdefault(name, _text(row, figure))
+        return [*figures.items()]
 
 
-def _text(row: dict[str, Any], known: str) -> str:
-    unit, value = row.get("unit") or "", row[known]
+def _text(row: dict[str, Any], figure: str) -> str:
+    unit, value = row.get("unit") or "", row[figure]
     if unit in _UNITS:
         return exact(value, unit)
     return f"{exact(value, 'count') if float(value).is_integer() else exact(value, '')} {unit}".rstrip()
