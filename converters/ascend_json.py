@@ -28,13 +28,12 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.ascend_folder import JSON, chosen, own_file
 from ktrace.kit.ascend_tasks import CONTROL, COPY, DEVICE, DIRECTIONS, ENCLOSING, SYNC
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events, Member
-from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.places import on_devices
+from ktrace.kit.trace_json.phases import mapper, on_devices
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"(?:name|ph|pid|cat|ts|tid|args|dur)"')
@@ -262,9 +261,8 @@ def _finished(batch: Batch) -> Batch:
             columns["correlation"] = pc.if_else(none, None, correlation)
     words = columns.get("args.operation")
     if words is not None and pa.types.is_string(getattr(words.type, "value_type", words.type)):
-        coded = encoded(words)
-        known = pa.array([DIRECTIONS.get(word or "") for word in coded.dictionary.to_pylist()], pa.string())
-        columns["copy_kind"] = pc.coalesce(known.take(coded.indices), batch.column("copy_kind").cast(pa.string()))
+        known = by_distinct(words, DIRECTIONS.get, pa.string())
+        columns["copy_kind"] = pc.coalesce(known, batch.column("copy_kind").cast(pa.string()))
         columns["args.operation"] = pc.if_else(columns["copy_kind"].is_valid(), None, words)
     kept = {name: column for name, column in columns.items() if column.null_count < len(batch) or not len(batch)}
     return Batch(batch.record, pa.RecordBatch.from_pydict(kept))

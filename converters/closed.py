@@ -83,6 +83,12 @@ UNREAD = (
         re.compile(rb"go 1\.\d{1,3} trace\0"),
     ),
     Unread(
+        "a performance report of Dask",
+        "write the task stream that it draws as a table: client.get_task_stream()",
+        re.compile(rb"\s*<"),
+        _has(r"<title>Dask Performance Report|Dask Performance Report</"),
+    ),
+    Unread(
         "a recording of Linux perf",
         "fold its stacks with FlameGraph's script: perf script -i perf.data | stackcollapse-perf.pl > run.folded",
         re.compile(rb"PERFILE2"),

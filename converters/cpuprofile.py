@@ -17,7 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.trace_json.repair import decode_whole
+from ktrace.kit.trace_json.salvage import decode_whole
 from ktrace.kit.v8 import CpuProfiles, Piece
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

@@ -114,6 +114,7 @@ MODULES = (
     "legion_prof",
     "tau",
     "kokkos",
+    "regions",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Games.

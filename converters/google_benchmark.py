@@ -100,7 +100,13 @@ def _add(rows: RowBuilder, cells: dict[str, str]) -> bool:
     count = number(cells.pop("iterations", ""))
     figure = next((end[1:] for end in _AGGREGATES if name.endswith(end)), "mean")
     columns: dict[str, Any] = {{"mean": "avg"}.get(figure, figure): real}
-    if not name.endswith(_AGGREGATES) and count is not None and count == int(count) and count >= 0:
+    if (
+        not name.endswith(_AGGREGATES)
+        and count is not None
+        and count.is_finite()
+        and count == int(count)
+        and count >= 0
+    ):
         columns["count"] = int(count)
     args: dict[str, Any] = {} if cpu is None else {"cpu_ns": cpu}
     args |= {key: value for key, value in cells.items() if value not in ("", "None")}

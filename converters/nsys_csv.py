@@ -40,6 +40,7 @@ from ktrace.model.masks import truth, words_in
 from ktrace.model.tracks import Track
 from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
+from ktrace.store.vocabulary import Interner
 
 _LINE_END = re.compile(r"[\r\n]+")
 
@@ -249,7 +250,7 @@ class KernelSum:
     def __init__(self, stream: BinaryIO, waiting: int = _WAITING) -> None:
         self._stream = stream
         self._limit = waiting
-        self._numbers: dict[str, int] = {}
+        self._numbers = Interner()
         #: Columns name, duration, count; the first of them has the counted durations, sorted.
         self._parts: list[Int64] = [np.empty((3, 0), np.int64)]
         self._waiting = 0
@@ -257,8 +258,7 @@ class KernelSum:
     def write(self, names: pa.Array, durations: Int64) -> None:
         """Adds kernels with these names."""
         coded = encoded(names)
-        numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in coded.dictionary.to_pylist()]
-        number = np.array(numbers, np.int64)[coded.indices.to_numpy()]
+        number = self._numbers.numbers(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
         self._parts.append(np.stack([number, durations, np.ones_like(durations)]))
         self._waiting += len(durations)
         if self._waiting > max(self._limit, self._parts[0].shape[1]):

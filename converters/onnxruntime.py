@@ -26,10 +26,9 @@ from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
-from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.document import ranges, read_document
 from ktrace.kit.trace_json.draft import as_text, direction, mapped, numbered
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.lists import ranges
 from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import encoded

@@ -29,8 +29,7 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.kit.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
-from ktrace.kit.rocm.rows import Agents
+from ktrace.kit.rocm.csv_file import IDS_OF_FILE, Agents, RocmFile, read_file
 from ktrace.kit.rocm.tables import LIKELY, WORDS, is_v3, table_kind
 from ktrace.kit.text.headings import Dialect, headings_of
 from ktrace.kit.text.lines import Line

@@ -32,8 +32,7 @@ from ktrace.kit.rocm.arrow_ends import ArrowEnds
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Member
-from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.places import on_devices
+from ktrace.kit.trace_json.phases import mapper, on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
@@ -143,7 +142,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
     exact, ends = ExactTimes(), ArrowEnds()  # they know all slices before: not for processes that read parts
     for batch in read_document(source, conversion, mapper(DIALECT), _member, quoted=DIALECT.quoted):
-        yield ends.of(on_devices(_with_kinds(exact.of(batch), kinds), gpus))
+        yield ends.attach(on_devices(_with_kinds(exact.of(batch), kinds), gpus))
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
     rows.fact("clock", facts={"kind": "monotonic"})

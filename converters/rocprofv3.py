@@ -37,9 +37,8 @@ from ktrace.errors import InputError
 from ktrace.input.boundary import BadFiles, input_faults
 from ktrace.input.source import Source, file_in
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
-from ktrace.kit.rocm.known_dispatches import KnownDispatches
-from ktrace.kit.rocm.rows import Agents, kind_of
+from ktrace.kit.rocm.csv_file import IDS_OF_FILE, Agents, RocmFile, kind_of, read_file
+from ktrace.kit.rocm.dispatches import KnownDispatches
 from ktrace.kit.rocm.tables import LIKELY, WORDS, is_v3, table_kind
 from ktrace.kit.text.headings import STATISTICS, Columns, headings_of
 from ktrace.kit.text.lines import Lines

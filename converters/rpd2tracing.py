@@ -30,8 +30,7 @@ from ktrace.kit.rocm.arrow_ends import ArrowEnds
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.places import on_devices
+from ktrace.kit.trace_json.phases import mapper, on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -113,7 +112,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     ends = ArrowEnds()
     for batch in read_document(source, conversion, placed, lambda found, conversion: (), quoted=dialect.quoted):
-        yield ends.of(batch)
+        yield ends.attach(batch)
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": tool})
     rows.fact("clock", facts={"kind": "session" if dialect is RTL else "monotonic"})

@@ -36,7 +36,7 @@ from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.stacks import NO_STACK, Stacks, StackSums, frame_text
 from ktrace.kit.text.numbers import TIME_NS, to_ns
 from ktrace.kit.timelines import track_paths
-from ktrace.kit.trace_json.repair import decode_whole
+from ktrace.kit.trace_json.salvage import decode_whole
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import shown

@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, permutations
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -77,6 +77,8 @@ COLUMNS = Columns(
 
 #: Headings of how often something was measured: a plain time beside them is the average of a single run.
 _SAMPLES = frozenset(("samples", "runs", "reps", "repeats", "repetitions", "rounds", "trials"))
+
+_PLAIN_WORDS = frozenset(word for name in _PLAIN for word in name.split())
 
 #: Words in the heading of a time that say whose it is.
 _DEVICE = frozenset(("gpu", "device", "cuda", "hip", "npu", "xpu", "tpu", "kernel", "accelerator", "gpu0"))
@@ -175,6 +177,10 @@ _OTHER = frozenset(
 )
 _KEY_WORD = re.compile(r"[a-z]+\d*|/")
 
+#: Fields of the times of variants, with a number; words in the heading of a difference of two such times.
+_VARIANT = "variant "
+_CHANGE = frozenset(("delta", "diff", "difference", "change", "saved", "speedup", "gain", "overhead", "start", "end"))
+
 #: Fields one of which must be a time.
 _MEASURES = tuple(field for field in FIGURES if field != "stddev")
 
@@ -194,16 +200,45 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if name is None or _are_numbers(below, name):
         name = _names_column(headings, below, times, name)
     if name is None:
-        return None
+        return _variants(headings, times, below, 0)
     fields = {field: index for field, index in matched.items() if index != name} | {"name": name}
     if "unit" in fields and _is_unit(first, fields["unit"]):
         times |= {fields[field] for field in FIGURES if field in fields}
+    if not any(fields.get(field) in times for field in _MEASURES) and fields.get("stddev") in times:
+        times |= {fields[field] for field in _MEASURES if field in fields and not headings[fields[field]].unit}
     shares = [index for index, head in enumerate(headings) if _is_share(head) and index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
     if timeline := _timeline(headings, fields, times, below):
         return timeline
-    return _figures_of(headings, fields, times, below)
+    return _figures_of(headings, fields, times, below) or _variants(headings, times, below, name)
+
+
+def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: int) -> dict[str, int] | None:
+    """The fields of a table with a column of times for each variant of what a row names; None if it isn't one.
+
+    Its headings are names of variants: none is a statistic, and none of them is a part of another.
+    """
+    rows = [row for row in below if len(row) == len(headings)]
+    columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index])]
+    columns = [index for index in columns if rows and all(_is_positive(row[index]) for row in rows)]
+    heads = {headings[index].key for index in columns}
+    if len(columns) < 2 or len(heads) < len(columns) or any(_statistics(headings[index]) for index in columns):
+        return None
+    names = [row[name] for row in rows]
+    if len(set(names)) < len(names) or not all(names) or not (_are_texts(names) or headings[name].text):
+        return None
+    return {"name": name} | {f"{_VARIANT}{number}": index for number, index in enumerate(columns)}
+
+
+def _is_positive(cell: str) -> bool:
+    read = figure(cell)
+    return is_missing(cell) or (read is not None and read.number > 0 and not cell.strip().startswith(("-", "\u2212")))
+
+
+def _statistics(head: Heading) -> list[str]:
+    """The figures that the words of a heading name."""
+    return [field for field, words in _FIGURE_WORDS.items() if words & _words(head)]
 
 
 def _has_figure(row: Sequence[str], index: int) -> bool:
@@ -226,20 +261,63 @@ def _figures_of(
     if "value" in fields and fields["value"] not in times:
         del fields["value"]
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
-    free.sort(key=lambda index: -_on_device(headings[index]))
+    free.sort(key=lambda index: _rank(headings[index]), reverse=True)
     for index in free:
-        figures = [field for field, words in _FIGURE_WORDS.items() if words & _words(headings[index])]
+        figures = _statistics(headings[index])
         if len(figures) == 1:
             fields.setdefault(figures[0], index)
-    plain = [index for index in free if not any(words & _words(headings[index]) for words in _FIGURE_WORDS.values())]
+    plain = [index for index in free if not _statistics(headings[index])]
     if plain and "value" in fields and _on_device(headings[plain[0]]) > _on_device(headings[fields["value"]]):
         fields["value"] = plain[0]
     if not any(fields.get(field) in times for field in _MEASURES):
         if not plain or "value" in fields:
             return None
-        if "count" not in fields:
+        if _are_several(headings, plain) and not _is_shared(headings, fields, plain[0], below):
+            fields = _by_products(headings, fields, times, below)
+            return fields if "total" in fields else None
+        if "count" not in fields or _is_shared(headings, fields, plain[0], below):
             fields["value"] = plain[0]
-    return _by_shares(headings, _with_total(headings, fields), times, below)
+    fields = _by_products(headings, _with_total(headings, fields), times, below)
+    return _by_shares(headings, fields, times, below)
+
+
+def _are_several(headings: Sequence[Heading], plain: Sequence[int]) -> bool:
+    """Whether nothing in the headings of some times, the best first, says which of them is that of the named things."""
+    return len(plain) > 1 and _rank(headings[plain[0]]) == _rank(headings[plain[1]])
+
+
+def _rank(head: Heading) -> tuple[int, bool]:
+    return _on_device(head), bool(_words(head) & _PLAIN_WORDS) or not head.name
+
+
+def _is_shared(headings: Sequence[Heading], fields: Mapping[str, int], column: int, below: Below) -> bool:
+    """Whether the stated shares are those of a time, which is the total then."""
+    rows = [row for row in below if len(row) == len(headings)]
+    if "percent" not in fields or len(rows) < _FEWEST_SHARES:
+        return False
+    return _are_shares([figure(row[fields["percent"]]) for row in rows], [_ns(headings, row, column) for row in rows])
+
+
+def _by_products(headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below) -> dict[str, int]:
+    """The fields, with the total and the average where a time is another one times a count in all rows."""
+    rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
+    if len(rows) < 2 or "total" in fields:
+        return fields
+    columns = {index: [_ns(headings, row, index) for row in rows] for index in sorted(times)}
+    counts = {index: [figure(row[index]) for row in rows] for index in range(len(headings)) if index not in times}
+    for count, numbers in counts.items():
+        often = [read.number for read in numbers if read and not read.unit and as_int64(read.number) is not None]
+        if len(often) < len(rows) or max(often) < 2:
+            continue
+        for one, all_calls in permutations(columns, 2):
+            if all(
+                a and b and abs(a * n - b) * 100 <= b * 2
+                for a, b, n in zip(columns[one], columns[all_calls], often, strict=True)
+            ):
+                rest = {field: index for field, index in fields.items() if index not in (one, all_calls, count)}
+                rest = {field: index for field, index in rest.items() if field not in ("value", "count", "avg")}
+                return rest | {"total": all_calls, "avg": one, "count": count}
+    return fields
 
 
 def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below) -> dict[str, int]:
@@ -404,6 +482,7 @@ _WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
 #: A unit of time in headings, in cells or in a title; how many lines above and below one headings are looked for.
 _TIME = re.compile(rf"(?<![A-Za-z])(?:{TIME_WORDS}|ps)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE)
 _ABOVE, _BELOW = 5, 4
+_TIME_IN_CELL = re.compile(rf"(?<![A-Za-z\d])\d[\d.,]* ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
 #: Lines that are read as headings, at most.
 _MOST_TRIED, _MOST_NAMED = 400, 60
@@ -417,7 +496,7 @@ _SEPARATED = re.compile(r"[|,;\t&│┃║┆]|<tr|!!|\S\s\s+\S")
 #: Headings don't contain many numbers with decimals.
 _DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d")
 _MOST_DECIMALS = 2
-_SAID = re.compile(rf"{_DECIMAL.pattern}|\d ?(?:{TIME_WORDS})\b", re.IGNORECASE)
+_SAID = re.compile(rf"{_DECIMAL.pattern}|(?<![A-Za-z\d])\d+ ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
 
 def probe(sample: Sample) -> Match | None:
@@ -434,14 +513,31 @@ def probe(sample: Sample) -> Match | None:
 
 
 def _near(sample: Sample) -> Match | None:
-    """NEAR for a table with a heading of names, and what it lacks."""
+    """NEAR for a table with a heading of names, or with times, and what it lacks."""
     for number, line in islice(likely_lines(sample, _WORDS), _MOST_NAMED):
         table = headings_at(sample.lines, number, _named) if _may_be_headings(line) else None
         if table and (len(table.headings) > 2 or isinstance(table.layout, (Pipes, Dashes))):
             times = [head.text for head in table.headings if is_time(head.unit)]
-            lack = "no unit of time" if not times else f"no time of their own: '{times[0]}' is none"
+            in_cells = any(map(_TIME_IN_CELL.search, sample.lines[number : number + _BELOW]))
+            lack = "no unit of time" if not in_cells else "nothing that says which of its times is that of a row"
+            lack = lack if not times else f"no time of their own: '{times[0]}' is none"
             return Match(Score.NEAR, f"the table in line {number} has names, but {lack}")
+    for number in islice(_possible(sample), _MOST_NAMED):
+        table = headings_at(sample.lines, number, _timed)
+        if table and table.fields and isinstance(table.layout, (Pipes, Dashes)):
+            time = table.headings[table.fields["value"]].text
+            return Match(
+                Score.NEAR, f"the table in line {number} has times ('{time}'), but nothing says what they are of"
+            )
     return None
+
+
+def _timed(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
+    """The first column with times, of a table whose other columns nothing is known of."""
+    first = below.first
+    times = (index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index))
+    index = next(times, None) if _are_headings(headings) and all(map(_may_be_heading, headings)) else None
+    return None if index is None else {"value": index}
 
 
 def _named(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
@@ -574,12 +670,16 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     name, table = row.text("name"), row.table
     if not name:
         return "bad-record", "no name"
+    if f"{_VARIANT}0" in (table.fields or {}):
+        return _add_variants(row, rows)
     kind, copy_kind = _kind(table, name)
     if "start" in (table.fields or {}):
         return add_event(row, kind, copy_kind, rows, conversion.report)
     figures = row.figures()
     if not figures:
         return "bad-record", "no figure"
+    if "count" not in figures.columns and (counted := _counted(table, name)):
+        name, figures.columns["count"] = counted
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
     if table.is_tree and kind != "total" and time and figures.columns.get("unit") == "ns":
@@ -588,6 +688,44 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+_COUNTED_HEAD = re.compile(r"\((?:count|calls|num calls|# ?calls|n)\) ?:?$", re.IGNORECASE)
+_COUNTED = re.compile(r"(?P<name>.*\S) ?\(\s{0,20}(?P<count>\d{1,18})\s{0,20}\):?")
+
+
+def _counted(table: Table, name: str) -> tuple[str, int] | None:
+    """The name and the count of a cell below `Kernel (count)`; None where the heading doesn't say that."""
+    assert table.fields is not None
+    if not _COUNTED_HEAD.search(table.headings[table.fields["name"]].text):
+        return None
+    found = _COUNTED.fullmatch(name)
+    return (found["name"], int(found["count"])) if found else None
+
+
+def _add_variants(row: Row, rows: RowBuilder) -> tuple[str, str] | None:
+    """Adds a figure for each variant that a row has a time of."""
+    table = row.table
+    head = table.headings[table.name_column]
+    name = f"{head.text} {row.text('name')}" if figure(row.text("name")) and head.text else row.text("name")
+    found = False
+    for field, index in (table.fields or {}).items():
+        time = _ns(table.headings, row.cells, index) if field.startswith(_VARIANT) else None
+        if time is None:
+            continue
+        found = True
+        variant = table.headings[index].text
+        args = {"variant": variant, "cell": row.cells[index]}
+        rows.summary(
+            "metric",
+            f"{name}, {variant}",
+            table=table.ordinal,
+            scope=table.scope,
+            unit="ns",
+            avg=float(time),
+            args=args,
+        )
+    return None if found else ("bad-record", "no figure")
 
 
 def _kind(table: Table, name: str) -> tuple[str, str | None]:

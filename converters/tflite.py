@@ -53,7 +53,7 @@ def headings_of(text: str) -> list[str] | None:
         names = [cell.replace("avg_ms", "avg ms") for cell in text.split(", ")]
     else:
         return None
-    is_table = len(names) > 5 and names[0].lower() == "node type" and "avg ms" in names
+    is_table = len(names) > 5 and names[0].lower() == "node type" and {"avg ms", "times called"} <= {*names}
     return [names[0].lower(), *(name.strip() for name in names[1:])] if is_table else None
 
 

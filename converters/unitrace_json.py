@@ -28,8 +28,7 @@ from ktrace.kit.intel import ParsedName, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.places import on_devices
+from ktrace.kit.trace_json.phases import mapper, on_devices
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json, encoded
 from ktrace.model.row_builder import RowBuilder

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.dictionaries import words
+from ktrace.kit.columnar.dictionaries import by_distinct, words
 from ktrace.kit.columnar.protobuf import combinations
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
 from ktrace.kit.trace_json.document import read_document
@@ -210,8 +210,7 @@ def _details(columns: dict[str, pa.Array]) -> dict[str, Any]:
         return columns
     arguments = {name.removeprefix("args."): column for name, column in columns.items() if name.startswith("args.")}
     made = spread_details(arguments, work)
-    names = encoded(columns["name"])
-    directions = pa.array([COPIES.get(text) for text in names.dictionary.to_pylist()], pa.string()).take(names.indices)
+    directions = by_distinct(columns["name"], COPIES.get, pa.string())
     if directions.null_count < len(directions):
         made["copy_kind"] = pc.coalesce(directions, made["copy_kind"]) if "copy_kind" in made else directions
     kept = {name: column for name, column in columns.items() if not name.startswith("args.")}

@@ -1,13 +1,17 @@
-"""What every format promises (docs/plugins.md), checked on every sample of every format."""
+"""What every format promises (docs/plugins.md), checked on every sample of every format.
+
+One test is about one format, and reads each of its samples once. A failure names the check and the sample.
+"""
 
 from __future__ import annotations
 
 import gzip
+import itertools
+import tempfile
 import tracemalloc
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import golden
 import nightly
@@ -27,22 +31,27 @@ from ktrace.report import Report
 from ktrace.trace import contract
 from ktrace.trace.trace import Trace
 
-READERS = [fmt for fmt in builtin_formats() if fmt.reads and not fmt.closed]
-SAMPLE_FILES = [
-    pytest.param(fmt.name, path, id=f"{fmt.name}/{path.name}")
-    for fmt in READERS
-    for path in golden.samples_of(fmt.name)
-]
+READERS = [fmt.name for fmt in builtin_formats() if fmt.reads and not fmt.closed]
+
+#: A check of a sample of a format: raises AssertionError, BrokenPromise, or what the reader raises.
+Check = Callable[[Path, str], None]
 
 
-def each_format(most: int, params: list[Any]) -> list[Any]:
-    """So many samples of each format; the others are nightly."""
-    return few(params, most, by=lambda values: values[0])
+def run_checks(name: str, paths: Iterable[Path], checks: Iterable[Check]) -> None:
+    """Runs all checks on all samples. Raises AssertionError that names each check and sample that failed, and how."""
+    failed: list[tuple[str, Exception]] = []
+    for path, check in itertools.product(paths, checks):
+        try:
+            check(path, name)
+        except Exception as error:
+            failed.append((f"{check.__name__}: {path.name}: {error or type(error).__name__}", error))
+    if failed:
+        raise AssertionError("\n".join(line for line, _ in failed)) from failed[0][1]
 
 
-def is_first(name: str, path: Path) -> bool:
-    """Whether this is the first sample of its format that is a text."""
-    return next(one.values for one in TEXTS if one.values[0] == name)[1] == path
+def samples_tried(name: str, most: int) -> list[Path]:
+    """The first samples of a format; in the nightly run all of them."""
+    return golden.samples_of(name)[: None if nightly.selected else most]
 
 
 TABLES = [fmt for fmt in builtin_formats() if fmt.writes and not fmt.timeline]
@@ -134,40 +143,41 @@ def _has_account(name: str, path: Path) -> bool:
     return not path.read_bytes().startswith(b"SQLite format 3\0")  # a format that ktrace new-format has just laid out
 
 
-TEXTS = [param for param in SAMPLE_FILES if _has_account(*param.values)]
-
-
-@pytest.mark.parametrize(("name", "path"), TEXTS)
-def test_every_byte_of_a_text_has_an_owner(name: str, path: Path) -> None:
+def every_byte_of_a_text_has_an_owner(path: Path, name: str) -> None:
+    if not _has_account(name, path):
+        return
     account = whole(path, name).report.bytes
     assert account.size == len(text_of(path))
     assert account.read + account.structure + account.skipped == account.size
     assert account.skipped < account.size
 
 
-@pytest.mark.parametrize(("name", "path"), few(TEXTS, lambda values: is_first(*values)))
-def test_bytes_in_the_middle_of_a_text_are_accounted_for(name: str, path: Path, tmp_path: Path) -> None:
-    """Refused, or counted: the sum of the account is the size of the damaged file."""
+def bytes_in_the_middle_of_a_text_are_accounted_for(path: Path, name: str) -> None:
+    """Refused, or counted: the sum of the account is the size of the damaged file. By default of the first text."""
+    texts = [sample for sample in golden.samples_of(name) if _has_account(name, sample)]
+    if path not in (texts if nightly.selected else texts[:1]):
+        return
     text = text_of(path)
     middle = len(text) // 2
-    damaged = contract.with_mapping(path, tmp_path / path.name.removesuffix(".gz"))
-    for place in (middle, text.find(b"\n", middle) + 1):
-        for garbage in GARBAGE:
-            damaged.write_bytes(text[:place] + garbage + text[place:])
-            report = Report()
-            try:
-                for _ in read_batches([str(damaged)], report, format=name):
-                    pass
-            except KtraceError as error:
-                assert error.path == str(damaged), error
-                continue
-            assert report.balanced()
-            assert report.bytes.size == len(text) + len(garbage)
+    with tempfile.TemporaryDirectory() as folder:
+        damaged = contract.with_mapping(path, Path(folder) / path.name.removesuffix(".gz"))
+        for place in (middle, text.find(b"\n", middle) + 1):
+            for garbage in GARBAGE:
+                damaged.write_bytes(text[:place] + garbage + text[place:])
+                report = Report()
+                try:
+                    for _ in read_batches([str(damaged)], report, format=name):
+                        pass
+                except KtraceError as error:
+                    assert error.path == str(damaged), error
+                    continue
+                assert report.balanced()
+                assert report.bytes.size == len(text) + len(garbage)
 
 
-@cache
+@lru_cache(maxsize=1)
 def whole(path: Path, name: str) -> Trace:
-    """The sample as its reader gives it: read once for all tests that only look at it."""
+    """The sample as its reader gives it: read once for all checks that only look at it."""
     return golden.read(path, name)
 
 
@@ -182,62 +192,35 @@ def _probes_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ktrace.input.detection, "_probed", probed)
 
 
-@pytest.mark.parametrize("fmt", READERS, ids=lambda fmt: fmt.name)
-def test_a_format_has_samples_and_a_docs_page(fmt: object) -> None:
-    name = fmt.name  # type: ignore[attr-defined]
-    assert list((SAMPLES / name).glob("*")), f"no sample in samples/{name}/"
+@pytest.mark.parametrize("name", READERS)
+def test_a_format_has_samples_golden_rows_and_a_docs_page(name: str) -> None:
+    samples = golden.samples_of(name)
+    assert samples, f"no sample in samples/{name}/"
     assert (SAMPLES.parent / "docs" / "formats" / f"{name}.md").exists(), f"no page docs/formats/{name}.md"
+    assert set(golden.load(name)) == {path.name for path in samples}
+    if name in NOT_GROWN:
+        assert len(NOT_GROWN[name].split()) > 5
+    else:
+        assert any(map(_can_grow, samples)), "no sample that can be grown, and no reason in NOT_GROWN"
 
 
 #: Of a greater sample, batches of one row take long.
 MOST_BYTES = 5_000
 
 
-def is_quick(name: str, path: Path, check: Callable[[Path, str], None]) -> bool:
-    """Whether a check of a sample is in the default run: cuts of the first one of a format, batches of small ones."""
-    if check is contract.survives_cuts:
-        return path == golden.samples_of(name)[0]
-    return check is not contract.is_the_same_in_any_batches or path.is_dir() or path.stat().st_size < MOST_BYTES
+def is_the_same_in_any_batches(path: Path, name: str) -> None:
+    """By default of small samples."""
+    if nightly.selected or path.is_dir() or path.stat().st_size < MOST_BYTES:
+        contract.is_the_same_in_any_batches(path, name)
 
 
-CHECKED = [
-    pytest.param(*param.values, check, id=f"{param.id}-{check.__name__}")
-    for param in SAMPLE_FILES
-    for check in contract.CHECKS
-]
+def survives_cuts(path: Path, name: str) -> None:
+    """By default of the first sample of a format."""
+    if path in samples_tried(name, 1):
+        contract.survives_cuts(path, name)
 
 
-@pytest.mark.parametrize(("name", "path", "check"), few(CHECKED, lambda values: is_quick(*values)))
-def test_a_sample_keeps_what_every_format_promises(
-    name: str, path: Path, check: Callable[[Path, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contract, "CUTS", contract.CUTS if nightly.selected else contract.CUTS // 2)
-    monkeypatch.setattr(contract, "whole", partial(_whole_or_in_batches, contract.whole))
-    check(path, name)
-
-
-def _whole_or_in_batches(read: Callable[..., Trace], path: Path, name: str, batch_rows: int = 65_536) -> Trace:
-    """The sample, read once for all checks that only look at it."""
-    return whole(path, name) if batch_rows == 65_536 else read(path, name, batch_rows)
-
-
-@pytest.mark.parametrize("fmt", [fmt for fmt in builtin_formats() if fmt.reads], ids=lambda fmt: fmt.name)
-def test_a_probe_raises_on_no_sample_of_any_format(fmt: Format) -> None:
-    for sample in all_samples():
-        try:
-            fmt.recognised(sample)
-        except Exception as error:
-            pytest.fail(f"the probe of {fmt.name} raises {error!r} on {sample.name}")
-
-
-@cache
-def all_samples() -> tuple[Sample, ...]:
-    """What a probe sees of every sample, of a file without anything, and of bytes that are no text."""
-    return (*(Source(str(param.values[1])).sample() for param in SAMPLE_FILES), *contract.ODD)
-
-
-@pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_every_record_is_accounted_for_and_skips_are_declared(name: str, path: Path) -> None:
+def every_record_is_accounted_for_and_skips_are_declared(path: Path, name: str) -> None:
     """`used()` left out would leave good rows as records that are skipped: unrecognised."""
     report = whole(path, name).report
     assert report.reader.balanced()
@@ -247,23 +230,69 @@ def test_every_record_is_accounted_for_and_skips_are_declared(name: str, path: P
     assert golden.golden(whole(path, name))["records"] == declared["records"]
 
 
-@pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_the_rows_are_the_golden_ones(name: str, path: Path) -> None:
+def the_rows_are_the_golden_ones(path: Path, name: str) -> None:
     """How many by kind, their names, first and last time, sums: tests/golden_rows/<format>.json."""
-    written, found = golden.load(name)[path.name], golden.golden(whole(path, name))
-    assert found["rows"].keys() == written["rows"].keys()
-    for kind, figures in found["rows"].items():
-        assert figures == written["rows"][kind], kind
-    assert found["notes"] == written["notes"]
+    declared, read = golden.load(name)[path.name], golden.golden(whole(path, name))
+    assert read["rows"].keys() == declared["rows"].keys()
+    for kind, figures in read["rows"].items():
+        assert figures == declared["rows"][kind], kind
+    assert read["notes"] == declared["notes"]
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(fmt.name for fmt in READERS))
-def test_there_are_golden_rows_of_the_samples_that_there_are(name: str) -> None:
-    assert set(golden.load(name)) == {path.name for path in golden.samples_of(name)}
+#: Those of `contract` that a part of the samples is enough for are replaced by ours of the same name.
+PARTLY: dict[str, Check] = {check.__name__: check for check in (is_the_same_in_any_batches, survives_cuts)}
+CHECKS: tuple[Check, ...] = (
+    *(PARTLY.get(check.__name__, check) for check in contract.CHECKS),
+    every_byte_of_a_text_has_an_owner,
+    every_record_is_accounted_for_and_skips_are_declared,
+    the_rows_are_the_golden_ones,
+    bytes_in_the_middle_of_a_text_are_accounted_for,
+)
 
 
-@pytest.mark.parametrize(("name", "path"), each_format(1, SAMPLE_FILES))
-def test_accounts_add_up_in_every_output(name: str, path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", READERS)
+def test_samples_keep_what_every_format_promises(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "CUTS", contract.CUTS if nightly.selected else contract.CUTS // 2)
+    monkeypatch.setattr(contract, "whole", partial(_whole_or_in_batches, contract.whole))
+    run_checks(name, golden.samples_of(name), CHECKS)
+
+
+def test_a_failure_names_the_check_and_the_sample() -> None:
+    def has_no_rows(path: Path, name: str) -> None:
+        assert not whole(path, name).report.rows
+
+    (sample, *_) = golden.samples_of("doppler")
+    with pytest.raises(AssertionError, match=f"^has_no_rows: {sample.name}: "):
+        run_checks("doppler", [sample], [every_byte_of_a_text_has_an_owner, has_no_rows])
+
+
+def _whole_or_in_batches(read: Callable[..., Trace], path: Path, name: str, batch_rows: int = 65_536) -> Trace:
+    """The sample, read once for all checks that only look at it."""
+    return whole(path, name) if batch_rows == 65_536 else read(path, name, batch_rows)
+
+
+def test_no_probe_raises_on_a_sample_of_any_format() -> None:
+    """Nor on a file without anything, and on bytes that are no text."""
+    samples = [Source(str(path)).sample() for name in READERS for path in golden.samples_of(name)]
+    for fmt in builtin_formats():
+        for sample in (*samples, *contract.ODD) if fmt.reads else ():
+            try:
+                fmt.recognised(sample)
+            except Exception as error:
+                pytest.fail(f"the probe of {fmt.name} raises {error!r} on {sample.name}")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_accounts_add_up_in_every_output(name: str) -> None:
+    run_checks(name, samples_tried(name, 1), [accounts_add_up_in_every_output])
+
+
+def accounts_add_up_in_every_output(path: Path, name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _accounts_add_up(path, name, Path(folder))
+
+
+def _accounts_add_up(path: Path, name: str, tmp_path: Path) -> None:
     rows = sum(whole(path, name).report.rows[record] for record in ("events", "summaries", "links"))
     for fmt in (fmt for fmt in TABLES if is_tried(fmt.name, name)):
         report = convert(path, tmp_path / f"out.{fmt.name}", from_=name, to=fmt.name)
@@ -293,23 +322,14 @@ def _shows(output: str, trace: Trace, chrome: Path) -> bool:
     return output not in SHOWN or any(phase in chrome.read_text() for phase in SHOWN[output])
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(fmt.name for fmt in READERS))
-def test_a_format_whose_memory_is_not_tested_says_why(name: str) -> None:
-    grown = [path.name for path in golden.samples_of(name) if _can_grow(path)]
-    if name in NOT_GROWN:
-        assert len(NOT_GROWN[name].split()) > 5
-    else:
-        assert grown, "no sample that can be grown, and no reason in NOT_GROWN"
-
-
 def test_the_list_of_formats_is_what_each_folder_declares() -> None:
     """After a change: python -m ktrace.converters.formats"""
     assert (SAMPLES.parent / "converters/listed.py").read_text("utf-8") == listed()
 
 
-@pytest.mark.parametrize("fmt", builtin_formats(), ids=lambda fmt: fmt.name)
-def test_the_functions_that_a_format_declares_are_there(fmt: Format) -> None:
-    assert all(callable(fmt.function(field)) for field in FUNCTIONS if getattr(fmt, field) is not None)
+def test_the_functions_that_a_format_declares_are_there() -> None:
+    for fmt in builtin_formats():
+        assert all(callable(fmt.function(field)) for field in FUNCTIONS if getattr(fmt, field) is not None), fmt.name
 
 
 def test_no_two_formats_have_one_name() -> None:
@@ -318,7 +338,7 @@ def test_no_two_formats_have_one_name() -> None:
 
 
 def test_formats_whose_memory_is_not_tested_exist() -> None:
-    assert set(NOT_GROWN) <= {fmt.name for fmt in READERS}
+    assert set(NOT_GROWN) <= set(READERS)
 
 
 def _can_grow(path: Path) -> bool:
@@ -326,30 +346,29 @@ def _can_grow(path: Path) -> bool:
     return path.is_file() and path.read_bytes()[:2] not in (b"\x1f\x8b", b"\x28\xb5", b"\xff\xfe", b"SQ")
 
 
-#: Two of each format.
-GROWN = [
-    pytest.param(name, path, id=f"{name}/{path.name}")
-    for name in dict.fromkeys(fmt.name for fmt in READERS)
-    for path in [path for path in golden.samples_of(name) if _can_grow(path)][:2]
-    if name not in NOT_GROWN
-]
+#: Formats with many small tables in a sample, which takes ten seconds when it is grown: they are nightly.
+SLOW_TO_GROW = ("nvprof", "rocprof")
 
 
-#: Those with many small tables take ten seconds each: they are nightly.
-QUICK = [one for one in GROWN if one.values[0] not in {"nvprof", "rocprof"}]
+@pytest.mark.parametrize(
+    "name", few([name for name in READERS if name not in NOT_GROWN], lambda n: n not in SLOW_TO_GROW)
+)
+def test_memory_does_not_grow_with_the_file(name: str) -> None:
+    grown = [path for path in golden.samples_of(name) if _can_grow(path)]
+    run_checks(name, grown[: 2 if nightly.selected else 1], [memory_does_not_grow_with_the_file])
 
 
-@pytest.mark.parametrize(("name", "path"), each_format(1, QUICK) + few([one for one in GROWN if one not in QUICK], 0))
-def test_memory_does_not_grow_with_the_file(name: str, path: Path, tmp_path: Path) -> None:
+def memory_does_not_grow_with_the_file(path: Path, name: str) -> None:
     data = path.read_bytes()
     data = data if data.endswith(b"\n") else data + b"\n"
     peaks = []
-    for times in (4, 20, 100):  # the first time imports and fills caches
-        long = contract.with_mapping(path, tmp_path / f"{times}{path.suffix}")
-        long.write_bytes(data * (1 + times * 2000 // max(2000, len(data))))
-        tracemalloc.start()
-        for _ in read_batches([str(long)], Report(), format=name, batch_rows=64):
-            pass
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        for times in (4, 20, 100):  # the first time imports and fills caches
+            long = contract.with_mapping(path, Path(folder) / f"{times}{path.suffix}")
+            long.write_bytes(data * (1 + times * 2000 // max(2000, len(data))))
+            tracemalloc.start()
+            for _ in read_batches([str(long)], Report(), format=name, batch_rows=64):
+                pass
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
     assert peaks[2] < peaks[1] * 1.5 + 400_000, peaks

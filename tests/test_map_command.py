@@ -253,6 +253,11 @@ def test_times_named_by_devices_and_by_single_letters(tmp_path: Path) -> None:
     assert guessed(path) == {"name": "pass ?", "value": "gpu_ms ?", "kind": "'kernel' ?"}
 
 
+def test_a_cell_longer_than_the_csv_module_allows_ends_the_guess_alone(table: Path) -> None:
+    table.write_text(f"{PLAIN}{'x' * 200_000},9.5,1.0,compute,\n", "utf-8")
+    assert guessed(table)["name"] == "Kernel"
+
+
 def test_an_unknown_table_is_sent_here(table: Path) -> None:
     for name, text in (("run.csv", PLAIN), ("run.jsonl", '{"a":"x","ms":1}\n{"a":"y","ms":2}\n')):
         path = table.parent / name

@@ -50,7 +50,7 @@ from ktrace.stages.order import nesting
 built = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built here")
 
 USERS = (
-    "ktrace.kit.trace_json.compiled_events",
+    "ktrace.kit.trace_json.decode",
     "ktrace.converters.perfetto.writing.fields",
     "ktrace.stages.order.nesting",
 )

@@ -16,8 +16,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.canonical import check_version
-from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.kit.canonical.flat_table import FlatWriter
+from ktrace.kit.canonical.flat_tables import FlatRows, FlatWriter, record_of_columns
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.json_text import decoded

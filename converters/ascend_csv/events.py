@@ -19,7 +19,8 @@ from ktrace.conversion import Conversion
 from ktrace.kit.ascend_tasks import COMMUNICATION, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
-from ktrace.kit.columnar.text_cells import by_distinct, only
+from ktrace.kit.columnar.dictionaries import by_distinct
+from ktrace.kit.columnar.text_cells import only
 from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, typed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ktrace.kit.ascend_tasks import DIRECTIONS, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import Block, nonzero, timed
-from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, Lookup
 from ktrace.model.arrays import Int64

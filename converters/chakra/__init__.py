@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.varint import varint
+from ktrace.kit.varint import varint_or_none
 
 _BEGIN = re.compile(rb"[\x05-\x7f]\x0a[\x03-\x1f]\d{1,3}\.\d{1,3}\.\d{1,3}")
 
@@ -24,7 +24,7 @@ def probe(sample: Sample) -> Match | None:
     if not found:
         return None
     size = sample.head[0] + 1
-    node, at = varint(sample.head, size)
+    node, at = varint_or_none(sample.head, size)
     is_node = node is not None and sample.head[at : at + 1] in (b"\x08", b"\x12")
     known = is_node or (sample.whole and size == len(sample.head))
     return Match(Score.DIALECT, "begins with the version and a node of a Chakra trace") if known else None

@@ -81,17 +81,15 @@ def _size(stream: BinaryIO) -> int | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yields number and value of each field. Raises ValueError for what isn't protobuf."""
+    """Yields number and value of each field. Raises IndexError and ValueError for what isn't protobuf."""
     at = 0
     while at < len(data):
         tag, at = varint(data, at)
-        if tag is None or tag >> 3 == 0:
+        if tag >> 3 == 0:
             raise ValueError("no tag")
         wire = tag & 7
         if wire == 0:
             value, at = varint(data, at)
-            if value is None:
-                raise ValueError("a number breaks off")
             yield tag >> 3, value
             continue
         size: int | None = {1: 8, 5: 4}.get(wire)
@@ -114,7 +112,7 @@ def _node(data: bytes | None) -> dict[int, Any]:
                 node[number].append(value)
             elif isinstance(value, bytes) == (number in (_NAME, 8, 9, 11)):
                 node[number] = value
-    except ValueError:
+    except (IndexError, ValueError):
         return {}
     return node
 
@@ -123,8 +121,6 @@ def _packed(data: bytes) -> list[int]:
     values, at = [], 0
     while at < len(data):
         value, at = varint(data, at)
-        if value is None:
-            raise ValueError("a number breaks off")
         values.append(value)
     return values
 
@@ -135,7 +131,7 @@ def _attributes(parts: list[bytes]) -> dict[str, Any]:
     for part in parts:
         try:
             fields = dict(_fields(part))
-        except ValueError:
+        except (IndexError, ValueError):
             continue
         name = fields.pop(1, b"")
         for number, value in fields.items():

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from ktrace.input.source import Source
 from ktrace.kit.columnar.protobuf import combinations
 from ktrace.kit.trace_json.draft import direction
-from ktrace.kit.trace_json.places import on_devices
+from ktrace.kit.trace_json.phases import on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded
 

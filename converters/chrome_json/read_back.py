@@ -23,8 +23,7 @@ from ktrace.kit.timelines import PLAIN
 from ktrace.kit.trace_json.dialect import Dialect, Into
 from ktrace.kit.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import bounded, events_at
-from ktrace.kit.trace_json.places import plain
+from ktrace.kit.trace_json.phases import bounded, events_at, plain
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.fitting import fitted_facts
@@ -82,12 +81,12 @@ def read_head(source: Source) -> dict[str, Any] | None:
     """Returns ktrace's head of the file; None for a file that another program wrote."""
     with source.open(quiet=True) as stream:
         head = stream.read(1 << 16)
-        found = _MARK.match(head)
-        if not found:
+        match = _MARK.match(head)
+        if not match:
             return None
         while len(head) < _LARGEST:
             try:
-                about, _ = json.JSONDecoder().raw_decode(head[found.end() :].decode("utf-8", "ignore"))
+                about, _ = json.JSONDecoder().raw_decode(head[match.end() :].decode("utf-8", "ignore"))
             except ValueError:
                 more = stream.read(max(len(head), 1 << 20))
                 if not more:

@@ -29,7 +29,7 @@ from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
 from ktrace.kit.stacks import NO_STACK
 from ktrace.kit.text.numbers import to_ns
-from ktrace.kit.trace_json import lists
+from ktrace.kit.trace_json import document
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Member
@@ -222,7 +222,7 @@ def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     sample = source.sample()
     if _OF_CHROME.search(sample.head) or _OF_CHROME.search(sample.tail) or read_head(source) is not None:
         return []
-    return lists.ranges(source, size, step)
+    return document.ranges(source, size, step)
 
 
 _NAMES = ("Profile", "ProfileChunk", "CpuProfile")

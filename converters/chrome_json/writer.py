@@ -388,8 +388,8 @@ def _lanes(events: Batch) -> Int64:
 
 
 def _bools(column: pa.BooleanArray) -> Bools:
-    found: Bools = column.to_numpy(zero_copy_only=False)
-    return found
+    mask: Bools = column.to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _where(mask: Bools, text: str) -> pa.DictionaryArray:

@@ -34,8 +34,7 @@ from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source
 from ktrace.kit.canonical import embedded, is_json, table_texts
-from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.kit.canonical.flat_table import FlatWriter
+from ktrace.kit.canonical.flat_tables import FlatRows, FlatWriter, record_of_columns
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch, union_schema

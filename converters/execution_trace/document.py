@@ -22,9 +22,8 @@ import msgspec
 
 from ktrace.errors import DamagedInput
 from ktrace.kit.columnar.dictionaries import is_utf8
-from ktrace.kit.trace_json.chunks import CHUNK, Text
-from ktrace.kit.trace_json.grammar import value_at
-from ktrace.kit.trace_json.repair import mend_value
+from ktrace.kit.trace_json.chunks import CHUNK, Text, value_at
+from ktrace.kit.trace_json.salvage import mend_value
 from ktrace.model.json_text import NOT_JSON, decode_document, json_decoder
 from ktrace.report import Report
 

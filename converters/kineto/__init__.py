@@ -53,7 +53,10 @@ def probe(sample: Sample) -> Match | None:
     if _PICTURE in start:
         return Match(Score.DIALECT, "is an HTML page with a picture of a memory timeline, without numbers", NUMBERS)
     if sample.text and not sample.is_json:
-        return _stacks(sample)
+        lines = [line for line in sample.lines[:20] if line.strip()]
+        if lines and all(map(_STACK.fullmatch, lines)) and 2 * sum(map(bool, map(_FRAME.search, lines))) >= len(lines):
+            return Match(Score.DIALECT, "has stacks of Python frames with their times")
+        return None
     if not start.startswith(b"{"):
         return None
     if b'"otherData": {"ktrace"' in sample.head[:256] or b'"otherData":{"ktrace"' in sample.head[:256]:
@@ -69,14 +72,6 @@ def probe(sample: Sample) -> Match | None:
     category = _CATEGORY.search(sample.head) or _CATEGORY.search(sample.tail)
     if category and not _OTHERS.search(sample.head):
         return Match(Score.DIALECT, f"has traceEvents with Kineto's category '{category[1].decode()}'")
-    return None
-
-
-def _stacks(sample: Sample) -> Match | None:
-    """DIALECT if all lines are stacks of Python frames with a number."""
-    lines = [line for line in sample.lines[:20] if line.strip()]
-    if lines and all(map(_STACK.fullmatch, lines)) and 2 * sum(map(bool, map(_FRAME.search, lines))) >= len(lines):
-        return Match(Score.DIALECT, "has stacks of Python frames with their times")
     return None
 
 

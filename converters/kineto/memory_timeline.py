@@ -20,7 +20,7 @@ from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.salvage import decode_mended, whole_document
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64, shown
 from ktrace.model.json_text import NOT_JSON
@@ -90,7 +90,9 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
         times, sizes = msgspec.convert(decode_mended(text, report), tuple[list[Any], list[Any]])
     except NOT_JSON as error:
         raise DamagedInput(str(error), path=source.path, expected="[times, sizes by category]") from None
-    given = [row if _are_sizes(row) else None for row in sizes]
+    given = [
+        row if (isinstance(row, list) and all(as_int64(size) is not None for size in row)) else None for row in sizes
+    ]
     widths = {len(row) for row in given if row is not None}
     if len(times) != len(sizes) or len(widths) != 1 or not min(widths):
         problem = f"has {len(times):,} times and {len(sizes):,} rows of {sorted(widths)} sizes"
@@ -107,10 +109,6 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
         report.used()
         yield from rows.ready()
     yield from rows.rest()
-
-
-def _are_sizes(row: Any) -> bool:
-    return isinstance(row, list) and all(as_int64(size) is not None for size in row)
 
 
 def _row_texts(source: Source, account: ByteAccount) -> Iterator[tuple[int, bytes]]:

@@ -38,7 +38,7 @@ from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
-from ktrace.kit.trace_json import lists
+from ktrace.kit.trace_json import document
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Member
@@ -285,4 +285,4 @@ def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     """The ranges of Trace Event JSON; none for a trace of AMD's GPUs, which is read whole (see `work_items`)."""
     with source.open(quiet=True) as stream:
         head = stream.read(1 << 16)
-    return [] if any(word in head for word in _AMD) else lists.ranges(source, size, step)
+    return [] if any(word in head for word in _AMD) else document.ranges(source, size, step)

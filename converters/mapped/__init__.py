@@ -47,7 +47,8 @@ def probe(sample: Sample) -> Match | None:
     for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
         counts = {line.count(separator) for line in lines if b'"' not in line} or {0}
         if len(counts) == 1 and min(counts) >= _FEWEST - 1:
-            return Match(Score.NEAR, f"a table with {word}, without a mapping of its columns")
+            near = Match(Score.NEAR, f"a table with {word}, without a mapping of its columns")
+            return _of_lines(sample) or near
     return _of_lines(sample)
 
 

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.input.mapping import ISO, SIZE_UNITS
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.columnar.text_cells import (
     Times,
-    by_distinct,
     integers,
     only,
     scaled,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -198,7 +199,9 @@ def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
         cells = [tuple(text or "" for text in part) for part in parts]
     else:
         lines = sample.lines[head.line : head.line + _ROWS + 1]
-        rows = list(csv.reader(lines, delimiter=head.dialect.separator, skipinitialspace=head.dialect.spaced))
+        rows = list[list[str]]()
+        with suppress(csv.Error):  # the rows above a cell that is longer than the module allows
+            rows.extend(csv.reader(lines, delimiter=head.dialect.separator, skipinitialspace=head.dialect.spaced))
         if rows and are_units(rows[0]):
             units = [unit.strip() for unit in rows.pop(0)]
         rows = [row for row in rows if len(row) == len(head.columns)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import NamedTuple
@@ -18,12 +19,16 @@ from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.line_pattern import LONGEST, UNITS
 from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
 from ktrace.input.source import Sample
+from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?[\[(]?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)(?![\w])")
 #: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
 _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
+#: A time in a pattern of which nothing says what it is; names that are figures.
+_UNSAID = re.compile(r"\{(?:[num]?s|[mun]?secs?)?\}\s?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)\b")
+_FIGURE = re.compile(r"[\d.,]+ ?[A-Za-z%]{0,3}")
 _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 
 #: Words before a number -> the field that it fills.
@@ -43,6 +48,11 @@ _TIMES = frozenset(("dur", "avg", "total", "median", "min", "max", "p95", "p99",
 _OF_NAMES = frozenset(("void", "const", "static", "bool", "float", "int", "unsigned"))
 _SIGNS = ":=[]|,;"
 _COUNTED = frozenset(("calls", "runs", "times", "iterations", "iters", "launches", "invocations", "x"))
+
+#: The characters from a time on that are alike; a decimal comma; the most examples that are added for a form.
+_ALIKE = 12
+_COMMA = re.compile(r"(?<![\d.,])0,\d")
+_TRIES = 6
 
 #: The most lines that a guess looks at, and that an error names.
 _MOST, _NAMED, _FEWEST = 16, 3, 2
@@ -65,48 +75,90 @@ class _Token(NamedTuple):
 
 def command_for_lines(sample: Sample, path: str) -> str:
     """The command that shows how lines with times can be read, and what it does; '' if there are no such lines."""
-    if sample.is_json or len(numbers := _with_times(sample)) < _FEWEST:
+    numbers = [] if sample.is_json else _examples(sample, path)
+    if len(numbers) < _FEWEST:
         return ""
     text = ",".join(map(str, numbers))
-    try:
-        guess_lines(sample, path, [text])
-    except KtraceError:
-        return ""
     return f"ktrace map {shlex.quote(path)} --line {text} shows how lines such as these could be read"
 
 
-def _with_times(sample: Sample) -> list[int]:
-    """The numbers, from 1, of the first lines that have a time and a word before it and look alike."""
+def _alike(sample: Sample) -> list[int]:
+    """The numbers, from 1, of the lines that have a time, with a word before or behind it, and go on alike there."""
     shapes: dict[str, list[int]] = {}
     for number, line in enumerate(sample.lines, 1):
-        if len(line) <= LONGEST and (found := _TIME.search(line)) and re.search(r"[A-Za-z]{2}", line[: found.start()]):
+        if len(line) <= LONGEST and (found := _TIME.search(line)):
             behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
-            shapes.setdefault(behind[:16], []).append(number)
-    return max(shapes.values(), key=len, default=[])[:_NAMED]
+            if not re.search(r"[A-Za-z]{2}", line[: found.start()]):
+                behind = re.sub(r"[\d.,]+", "0", found[0]) if re.search(r"\s[A-Za-z_]{2}", line[found.end() :]) else ""
+            if behind:
+                shapes.setdefault(behind[:_ALIKE], []).append(number)
+    return max(shapes.values(), key=len, default=[])
+
+
+def _examples(sample: Sample, path: str) -> list[int]:
+    """The numbers of some lines that go on alike and whose common form all of these have; none without such a form.
+
+    They are the first ones, with different words if there are some, and then one more as long as a line lacks the form.
+    """
+    group = _alike(sample)
+    kinds = {re.sub(r"[\d.,]+", "0", sample.lines[number - 1]): number for number in reversed(group)}
+    unlike = sorted(kinds.values())[:_NAMED]
+    numbers = sorted({*unlike, *[number for number in group if number not in unlike][: _NAMED - len(unlike)]})
+    for _ in range(_TRIES if len(group) >= _FEWEST else 0):
+        try:
+            (form,) = ColumnMap({}, lines=(_guessed(sample, path, numbers),)).patterns()
+        except KtraceError:
+            return []
+        odd = [number for number in group[:_EXAMINED] if form.cells(sample.lines[number - 1]) is None]
+        if not odd:
+            return numbers
+        numbers = sorted({*numbers, odd[0]})
+    return []
 
 
 def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     """The mapping of a text most of whose lines have one form, with a name and a time in its unit; None without.
 
-    A time below a line that speaks of averages is one.
+    A time below a line that speaks of averages is one. Lines without a time may stand between, where all with one have
+    the form. A number such as 0,5 tells of decimal commas.
     """
-    numbers = [] if sample.is_json else _with_times(sample)
+    numbers = [] if sample.is_json else _examples(sample, path)
     lines = [line for line in sample.lines[:_EXAMINED] if line.strip()]
+    timed = [line for line in lines if _TIME.search(line)]
     if len(numbers) < _NAMED:
         return None
     try:
         (pattern,) = guess_lines(sample, path, [",".join(map(str, numbers))]).lines
         above = next((line for line in reversed(sample.lines[: numbers[0] - 1]) if line.strip()), "")
         text = pattern.replace("{dur}", "{avg}") if _AVERAGE.search(above) and "{avg}" not in pattern else pattern
-        mapping = ColumnMap({}, lines=(text,)).check()
+        decimal = "comma" if any(map(_COMMA.search, timed)) else "point"
+        mapping = ColumnMap({}, lines=(text,), decimal=decimal).check()
     except KtraceError:
         return None
     (found,) = mapping.patterns()
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
-    fit = [cells["name"] for line in lines if (cells := found.cells(line)) is not None]
-    if any(_FIGURES.search(name) for name in fit) or not times or not all(times):
+    rows = [cells for line in lines if (cells := found.cells(line)) is not None]
+    fit = [cells["name"] for cells in rows]
+    are_names = all(_is_balanced(name) and not _FIGURE.fullmatch(name) for name in fit)
+    if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None
-    return mapping if len(fit) > _NAMED and len(fit) * 2 > len(lines) else None
+    several = len({re.sub(r"\d+", "", name) for name in fit}) > 1  # not the steps of a loop
+    is_most = len(fit) * 2 > len(lines) or (several and len(fit) == len(timed) and len(fit) * 4 > len(lines))
+    is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
+    return mapping if len(fit) > _NAMED and is_most and is_said else None
+
+
+def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the first time of lines is that which they state shares of, so that another time is an argument.
+
+    One factor is between the times and all shares, as exactly as these are written.
+    """
+    pairs = [(quantity(cells.get("dur", "")), quantity(cells.get("percent", ""))) for cells in rows]
+    known = [(time.number, share.number) for time, share in pairs if time and share and time.number > 0]
+    last = Decimal(10) ** min((int(share.as_tuple().exponent) for _, share in known), default=0)
+    if len(known) <= _NAMED or max(share for _, share in known) < 5 * last:
+        return False
+    return max((share - last) / time for time, share in known) <= min((share + last) / time for time, share in known)
 
 
 def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
@@ -164,11 +216,25 @@ def _pattern(texts: Sequence[str]) -> str | None:
     names = [span for span in texts_in if span[0] < time][-1:] or texts_in[:1] or _leading(rows[0], time)
     if not names:
         return None
-    first, last = names[0]
+    first, last = _whole_name(texts[0], rows[0], *names[0])
     slots = {
         span: "" if what == "text" else what for span, what in slots.items() if span[1] <= first or span[0] >= last
     }
     return _written(texts[0], rows[0], slots | {(first, last): "name"})
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether no bracket is closed in a text that isn't opened there."""
+    return all(text.count(last) <= text.count(first) for first, last in ("()", "[]", "{}"))
+
+
+def _whole_name(text: str, row: Sequence[_Token], first: int, last: int) -> tuple[int, int]:
+    """A name with what stands before it up to where its brackets open, and the word right before that."""
+    end = row[last - 1].end
+    start = next((at for at in range(first, -1, -1) if _is_balanced(text[row[at].start : end])), first)
+    while 0 < start < first and _touch(row, start):
+        start -= 1
+    return start, last
 
 
 def _common(first: Sequence[_Token], other: Sequence[_Token]) -> Iterator[int]:
@@ -212,7 +278,7 @@ def _whole_chunk(row: Sequence[_Token], first: int, last: int) -> tuple[int, int
     if end == len(row) or row[end].start - row[end - 1].end < 2:
         return first, last
     while first and row[first].start - row[first - 1].end < 2 and row[first - 1].key != "0":
-        if row[first - 1].text in _SIGNS:
+        if row[first - 1].text in _SIGNS or row[first - 1].text == "%":
             break
         first -= 1
     return first, end
@@ -230,6 +296,8 @@ def _number(row: Sequence[_Token], at: int, taken: AbstractSet[str]) -> str:
     field = _FIELDS.get(word, "")
     behind = [token.text.lower() for token in row[at + 1 : at + 3]]
     after = next(iter(behind[1:] if behind[:1] in (["["], ["("]) else behind), "")
+    if at and row[at - 1].text == "/" and after == "=" and "count" not in taken:
+        return "count"  # 8.7ms / 73 = 0.12ms
     if after == "%":
         return "percent" if "percent" not in taken else ""
     if after in UNITS:

@@ -24,8 +24,7 @@ from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block, is_sparse
-from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
-from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.columnar.dictionaries import by_distinct, is_utf8, no_gc
 from ktrace.kit.text.lines import LineAccount
 from ktrace.model.json_text import NOT_JSON
 

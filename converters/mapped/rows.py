@@ -16,8 +16,8 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.mapping import EXTENTS, FIGURES, ISO, NUMBERS, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
-from ktrace.kit.columnar.dictionaries import combinations
-from ktrace.kit.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
+from ktrace.kit.columnar.dictionaries import by_distinct, combinations
+from ktrace.kit.columnar.text_cells import argument, floats, has_text, only, stripped
 from ktrace.kit.text.device_names import device_work
 from ktrace.kit.text.headings import heading, is_total
 from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch

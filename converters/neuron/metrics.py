@@ -16,7 +16,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import decode_whole
+from ktrace.kit.trace_json.salvage import decode_whole
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

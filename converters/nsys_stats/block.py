@@ -27,12 +27,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import DamagedInput
-from ktrace.kit.columnar.dictionaries import combinations
+from ktrace.kit.columnar.dictionaries import by_distinct, combinations
 from ktrace.kit.columnar.text_cells import (
     Sizes,
     Times,
     argument,
-    by_distinct,
     integers,
     scaled,
     stripped,

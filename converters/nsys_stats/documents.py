@@ -39,7 +39,7 @@ from ktrace.kit.text.layouts import Delimited
 from ktrace.kit.text.lines import LineAccount
 from ktrace.kit.text.tables import REFUSED, Below, Recogniser, Row, Table, Text
 from ktrace.kit.text.titles import Title
-from ktrace.kit.trace_json.repair import shallow
+from ktrace.kit.trace_json.salvage import shallow
 from ktrace.model.json_text import deeper_stack, refuse_deep
 from ktrace.report import Report
 

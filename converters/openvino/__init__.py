@@ -17,11 +17,11 @@ from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.titles import utf8_head
 
 _HEADINGS = re.compile(r"^layerName([;,])execStatus\1layerType\1execType\1realTime \(ms\)", re.MULTILINE)
-_LINE = re.compile(r"\b(?:EXECUTED|NOT_RUN|OPTIMIZED_OUT)[ \t]+layerType: [^\n]{0,500}\brealTime(?: \(ms\))?: ")
+_LINE = re.compile(r"\b(?:EXECUTED|NOT_RUN|OPTIMIZED_OUT)[ \t]*layerType: [^\n]{0,500}\brealTime(?: \(ms\))?: ")
 _KEYS = (b'"detailed_performance"', b'"avg_performance"')
 _REPORT_KEYS = (b'"cmd_options"', b'"configuration_setup"', b'"execution_results"')
 _REPORT = re.compile(r"(?:Command line parameters|Configuration setup)[;\r\n]")
-_WORDS = (b"layerName", b" layerType: ")
+_WORDS = (b"layerName", b"layerType: ")
 _BEGINNINGS = (b"Command line parameters", b"[Step 1", b"Configuration setup")
 _STEP = re.compile(r"^\[Step \d+/11\] ", re.MULTILINE)
 #: Where the words of each form appear at first: bytes of JSON and XML, characters of text.

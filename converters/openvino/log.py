@@ -3,6 +3,7 @@
 [ INFO ] Performance counts for 0-th infer request
 conv      Status.EXECUTED  layerType: Convolution   execType: jit_avx512_f32   realTime (ms): 0.103  cpuTime (ms): 0.103
 conv      EXECUTED         layerType: Convolution   realTime: 103   cpu: 103   execType: jit_avx512_f32   until 2021
+conv      Status.EXECUTEDlayerType: Convolution  realTime: 0:00:00.000103cpu: 0:00:00.000103 execType: jit  in 2022
 Total time:     0.103 milliseconds
 [ INFO ] Latency:
 [ INFO ]    Median:     0.25 ms
@@ -98,6 +99,13 @@ def number(cell: str) -> Any:
     return float(found.number) if found and not found.unit and found.number.is_finite() else cell.strip()
 
 
+def _ns(cell: str) -> float | None:
+    """A time in microseconds, or in hours, minutes and seconds, in ns."""
+    if found := _CLOCK.fullmatch(cell.strip()):
+        return float((int(found[1]) * 3600 + int(found[2]) * 60 + Decimal(found[3])) * 10**9)
+    return ns(cell, 1000)
+
+
 _PREFIX = re.compile(r"\[ ?[A-Z]+ ?\] ?")
 _STEP = re.compile(r"\[Step \d+/\d+\] .*")
 _TITLE = re.compile(r"(?:Sort p|P)erformance counts(?: sorted)? for (?P<number>\d{1,9})-th infer request:?\s*")
@@ -113,6 +121,8 @@ _FACT = re.compile(
     r"(?P<key>Build|NETWORK_NAME|EXECUTION_DEVICES|Execution Devices|Full device name)(?: \.+|:) ?(?P<value>.*)",
     re.DOTALL,
 )
+#: A time of Python's as benchmark_app prints it in 2022: h:mm:ss and microseconds.
+_CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{6})?)")
 _COLUMNS = {"median": "median", "average": "avg", "avg": "avg", "min": "min", "max": "max"}
 _FACTS = {"Build": "version", "NETWORK_NAME": "model"}
 _METRICS = {"iterations": ("count", 1), "ms": ("ns", 10**6), "FPS": ("FPS", 1)}
@@ -148,7 +158,7 @@ class _Log:
             self._close_latency()
         if not text:
             self._lines.structure()
-        elif " layerType: " in line:
+        elif "layerType: " in line:
             self._layer(line)
         elif title := _TITLE.fullmatch(text):
             self._begin([f"infer request {title['number']}"])
@@ -171,13 +181,13 @@ class _Log:
 
     def _layer(self, line: str) -> None:
         """A line with the counters of a layer."""
-        head, _, rest = line.partition(" layerType: ")
+        head, _, rest = line.partition("layerType: ")
         words = head.rsplit(None, 1)
-        fields, keys = {}, list(_KEY.finditer(" layerType: " + rest))
-        whole = " layerType: " + rest
+        fields, keys = {}, list(_KEY.finditer("layerType: " + rest))
+        whole = "layerType: " + rest
         for key, following in zip(keys, [*keys[1:], None], strict=True):
             fields[key[1]] = whole[key.end() : following.start() if following else None].strip()
-        real = ns(fields["realTime (ms)"]) if "realTime (ms)" in fields else ns(fields.get("realTime", ""), 1000)
+        real = ns(fields["realTime (ms)"]) if "realTime (ms)" in fields else _ns(fields.get("realTime", ""))
         status = status_of(words[-1]) if words else ""
         lacks_end = not ({"cpuTime (ms)", "cpu"} & fields.keys() and fields.get("execType"))
         if len(words) < 2 or status not in STATUSES or real is None or lacks_end:

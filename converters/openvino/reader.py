@@ -360,7 +360,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from read_json(source, conversion)
     elif begin.startswith("<"):
         yield from read_graph(source, conversion)
-    elif " layerType: " not in begin:
+    elif "layerType: " not in begin:
         yield from read_csv(source, conversion)
     else:
         yield from read_log(source, conversion)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ktrace.kit.trace_json.chunks import Text
-from ktrace.kit.trace_json.grammar import Nest
+from ktrace.kit.trace_json.chunks import Nest, Text
 from ktrace.kit.trace_json.salvage import may_try, mended_object
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report

@@ -29,6 +29,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import POINT_KINDS, Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
+from ktrace.store.vocabulary import Interner
 
 from . import messages
 from .documents import Documents, Found
@@ -63,13 +64,13 @@ class SpanTracks:
 
     def __init__(self) -> None:
         self.services: dict[Service, dict[str, Any]] = {}
-        self._numbers: dict[Service, int] = {}
+        self._numbers = Interner()
         self._columns = {name: array("q") for name in ("key", "parent", "service", "start", "end")}
 
     def add(self, span: Span) -> None:
         """Adds a span."""
         service = service_of(span.scope.resource)
-        number = self._numbers.setdefault(service, len(self._numbers))
+        number = self._numbers[service]
         self.services.setdefault(service, {}).update(span.scope.resource)
         parent = hash((span.trace, span.parent)) if span.parent else 0
         values = (hash((span.trace, span.span)), parent, number, span.start, LIMIT if span.end is None else span.end)

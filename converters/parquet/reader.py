@@ -24,7 +24,7 @@ from ktrace.input.capabilities import Pushdown
 from ktrace.input.limits import current
 from ktrace.input.source import Source, file_in
 from ktrace.kit.canonical import BadRecord, check_version, embedded, is_json, table_texts
-from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.kit.canonical.flat_tables import FlatRows, record_of_columns
 from ktrace.kit.canonical.record_batches import RecordBatches
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.arrays import Int64
@@ -328,7 +328,7 @@ def _catalog(facts: list[msgspec.Raw], conversion: Conversion) -> Iterator[Batch
     for number, fact in enumerate(facts, 1):
         conversion.report.record()
         try:
-            batches.take(bytes(fact), f"fact {number} in the footer")
+            batches.feed(bytes(fact), f"fact {number} in the footer")
             conversion.report.used(outcome="catalog")
         except BadRecord as bad:
             conversion.report.issue("bad-record", f"fact {number} in the footer", str(bad))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.kit.canonical import json_rows
-from ktrace.kit.canonical.flat_table import FlatTable
+from ktrace.kit.canonical.flat_tables import FlatTable
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.schema import RECORDS

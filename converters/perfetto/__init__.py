@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.varint import varint
+from ktrace.kit.varint import varint_or_none
 
 _PACKET = 0x0A
 
@@ -47,7 +47,7 @@ def probe(sample: Sample) -> Match | None:
         return None
     at = seen = 0
     while at < len(head) and seen < _ENOUGH:
-        size, begin = varint(head, at + 1)
+        size, begin = varint_or_none(head, at + 1)
         if head[at] != _PACKET or size is None:
             break
         fields = _fields(head, begin, min(begin + size, len(head)))
@@ -65,7 +65,7 @@ def probe(sample: Sample) -> Match | None:
 
 def _is_message(data: bytes, at: int, end: int) -> bool:
     """Whether the bytes begin with the tag of a field, or are empty."""
-    tag, _ = varint(data, at)
+    tag, _ = varint_or_none(data, at)
     return at >= end or tag is None or (tag >= 8 and tag & 7 in (0, 1, 2, 5))
 
 
@@ -78,7 +78,7 @@ def _is_resource(data: bytes, at: int, field: int) -> bool:
         return data[at : at + 1] == b"\x0a"
     if data[at : at + 1] not in (b"\x0a", b"\x12"):
         return False
-    _, inside = varint(data, at + 1)
+    _, inside = varint_or_none(data, at + 1)
     return data[inside : inside + 1] == b"\x0a"
 
 
@@ -86,7 +86,7 @@ def _fields(data: bytes, at: int, end: int) -> set[int] | None:
     """Returns the field numbers of a packet, as far as its bytes are there; None if it isn't a packet."""
     found: set[int] = set()
     while at < end:
-        tag, at = varint(data, at)
+        tag, at = varint_or_none(data, at)
         if tag is None:
             break
         found.add(tag >> 3)
@@ -94,11 +94,11 @@ def _fields(data: bytes, at: int, end: int) -> set[int] | None:
         if tag < 8 or wire not in (0, 1, 2, 5) or (tag >> 3 in _MESSAGES and wire != 2):
             return None
         if wire == 0:
-            value, at = varint(data, at)
+            value, at = varint_or_none(data, at)
             if value is None and at < end:
                 return None
         elif wire == 2:
-            size, at = varint(data, at)
+            size, at = varint_or_none(data, at)
             if size is None:
                 break
             if tag >> 3 in _MESSAGES and not _is_message(data, at, min(at + size, end)):

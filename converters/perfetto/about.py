@@ -15,11 +15,10 @@ from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
-from .reading.argument_values import INT, Chunk, Values
-from .reading.context import Context
+from .reading.arguments import INT, Chunk, Values
+from .reading.context import Context, Tracks
 from .reading.messages import opened
 from .reading.trace import TraceReader
-from .reading.tracks import Tracks
 from .writing.kernel_counters import OCCUPANCY
 
 #: Table -> the names that it needs (alternatives: all names of one of them), and those that it shows if they exist.

@@ -32,11 +32,10 @@ from ktrace.parallel.fork import fork, may_fork, portable
 from ktrace.parallel.threads import WriteBehind
 from ktrace.report import Report
 
-from .reading.context import Context, clock_name
+from .reading.context import Context, Tracks, clock_name
 from .reading.extra_rows import late_links, metrics_with_parents
 from .reading.messages import find_sidecar, not_a_trace, opened
 from .reading.trace import TraceReader
-from .reading.tracks import Tracks
 
 #: A child reads traces of at least this many bytes.
 _LARGE = 32 << 20
@@ -61,7 +60,18 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
 
     def be_child() -> None:
         os.close(receive)
-        _read_and_send(read, conversion, send)
+        report = Report(strict=conversion.report.strict)
+        report.path = conversion.report.path
+        mine = replace(conversion, report=report, progress=None, jobs=1)
+        with WriteBehind(os.fdopen(send, "wb"), _WAITING) as stream:
+            try:
+                for batch in read(mine):
+                    _send_batch(stream, batch)
+                _send(stream, _REPORT, pickle.dumps(report))
+            except BrokenPipeError:
+                pass  # the parent has stopped reading
+            except BaseException as error:
+                _send(stream, _ERROR, pickle.dumps(portable(error)))
 
     pid = fork(be_child)
     os.close(send)
@@ -99,21 +109,6 @@ def _read_exactly(stream: IO[bytes], size: int) -> bytes:
     if len(data) < size:
         raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")
     return data
-
-
-def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:
-    report = Report(strict=conversion.report.strict)
-    report.path = conversion.report.path
-    mine = replace(conversion, report=report, progress=None, jobs=1)
-    with WriteBehind(os.fdopen(send, "wb"), _WAITING) as stream:
-        try:
-            for batch in read(mine):
-                _send_batch(stream, batch)
-            _send(stream, _REPORT, pickle.dumps(report))
-        except BrokenPipeError:
-            pass  # the parent has stopped reading
-        except BaseException as error:
-            _send(stream, _ERROR, pickle.dumps(portable(error)))
 
 
 def _send_batch(stream: WriteBehind, batch: Batch) -> None:

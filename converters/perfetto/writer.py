@@ -28,11 +28,11 @@ from .sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, lin
 from .wire import bytes_field, int_field
 from .writing.busy_pieces import MOST as MOST_PIECES
 from .writing.busy_pieces import BusyPieces
+from .writing.derived_tracks import RootTrack, Steps, TakenNames, steps_track
 from .writing.descriptors import Descriptors
-from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
-from .writing.root_tracks import RootTrack, Steps, TakenNames, steps_track
+from .writing.render_stages import Gpus, IdCounters, label_gpus, with_processes
 from .writing.sequences import Sequence as PacketSequence
 from .writing.sequences import TraceOutput, clock, packet
 
@@ -109,7 +109,8 @@ class Writer:
         self._rows += len(batch)
         self._work = _extended(self._work, batch, self._is_work)
         if self._gpu == "slices":
-            batch = _without_stages(batch)
+            arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
+            batch = replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
         else:
             self._busy.add(batch, self._output.tracks.queue_track)
             self._steps.add(batch, self._is_host)
@@ -187,12 +188,6 @@ def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:
         )
         for event, ts in (("tracing_started", first), ("tracing_disabled", last))
     )
-
-
-def _without_stages(batch: TimelineBatch) -> TimelineBatch:
-    """The batch with device work as ordinary slices."""
-    arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
-    return replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
 
 
 def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:

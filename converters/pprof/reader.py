@@ -9,9 +9,10 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
-from ktrace.kit.columnar.protobuf import fields_of, signed_one, varint
+from ktrace.kit.columnar.protobuf import fields_of, signed_one
 from ktrace.kit.stacks import NO_STACK, bytes_of, frame_text, innermost_args
 from ktrace.kit.text.numbers import TIME_NS
+from ktrace.kit.varint import varint
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -18,7 +18,7 @@ from ktrace.kit.text.headings import to_base
 from ktrace.kit.text.json_items import beginning
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.kit.text.states import REASONS_TRACK, States, reasons
-from ktrace.kit.trace_json.repair import decode_whole
+from ktrace.kit.trace_json.salvage import decode_whole
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder

@@ -33,7 +33,7 @@ from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events, Member
 from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.salvage import decode_mended, whole_document
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decoded, encoded

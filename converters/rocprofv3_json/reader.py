@@ -19,8 +19,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
-from ktrace.kit.columnar.dictionaries import constant
-from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.columnar.dictionaries import by_distinct, constant
 from ktrace.kit.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.arrays import Int64
@@ -234,8 +233,7 @@ class _Reader:
         names = self._named(block, block.get("kind"))
         to, of = block.take("dst_agent_id"), block.take("src_agent_id")
         columns = self._place(block) | {"kind": "memcpy", "name": names, "bytes": whole(block, "bytes")}
-        words = names.dictionary.to_pylist()
-        columns["copy_kind"] = pa.array([copy_kind(word) for word in words], pa.string()).take(names.indices)
+        columns["copy_kind"] = by_distinct(names, copy_kind, pa.string())
         if to is None or of is None:
             known = of if to is None else to
             columns["device"] = None if known is None else mapped(known, tool.device, pa.int64())
@@ -252,7 +250,7 @@ class _Reader:
         place = self._place(block)
         place["tid"] = place.pop("args.thread_id")
         size = whole(block, "allocation_size", "size")
-        freed = pa.array(["FREE" in word for word in names.dictionary.to_pylist()], pa.bool_()).take(names.indices)
+        freed = by_distinct(names, lambda word: "FREE" in word, pa.bool_())
         if size is not None:
             size = pc.if_else(freed, pc.negate(size), size)
         return place | {"kind": "alloc", "name": names, "bytes": size}

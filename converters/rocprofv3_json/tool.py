@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ktrace.kit.trace_json.repair import mend_document
+from ktrace.kit.trace_json.salvage import mend_document
 from ktrace.model.json_text import NOT_JSON, refuse_deep
 from ktrace.model.row_builder import RowBuilder
 

@@ -17,8 +17,7 @@ import msgspec
 from ktrace.errors import DamagedInput
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.kit.trace_json.chunks import CHUNK, Text
-from ktrace.kit.trace_json.repair import mend_document
-from ktrace.kit.trace_json.salvage import salvage
+from ktrace.kit.trace_json.salvage import mend_document, salvage
 from ktrace.model.json_text import NOT_JSON, refuse_deep
 from ktrace.report import Report
 

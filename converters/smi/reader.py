@@ -22,6 +22,7 @@ from ktrace.kit.text.numbers import is_missing
 from ktrace.kit.text.states import REASONS_TRACK, State, States, reasons
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.store.vocabulary import Interner
 
 from .layouts import Column, Layout, layout_of, rocm
 from .tally import Tally
@@ -87,7 +88,7 @@ class _Log:
         self._told_of_times = False
         self._system: dict[str, str] = {}
         self._places: dict[tuple[Any, ...], _Place] = {}
-        self._ordinals: dict[str, int] = {}
+        self._ordinals = Interner()
         self.states = States(rows)
         self.tally = Tally(rows)
 
@@ -208,7 +209,7 @@ class _Log:
         if _NUMBER.fullmatch(found.get("device", "")):
             return int(found["device"])
         identity = found.get("device") or found.get("uuid") or found.get("bus_id")
-        return None if identity is None else self._ordinals.setdefault(identity, len(self._ordinals))
+        return None if identity is None else self._ordinals[identity]
 
 
 def _figures(

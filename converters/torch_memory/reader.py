@@ -18,7 +18,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.torch import BEGIN, Stacks, is_small, note_unknown_members, read_pickle
-from ktrace.kit.trace_json.repair import decode_mended
+from ktrace.kit.trace_json.salvage import decode_mended
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder

@@ -17,6 +17,7 @@ from ktrace.kit.intel import ParsedName, work
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.store.vocabulary import Interner
 
 #: Calls that wait for their end; more aren't nested in one another.
 _MOST_OPEN = 4096
@@ -188,8 +189,8 @@ class _Timeline:
     def __init__(self, rows: RowBuilder) -> None:
         self.start: int | None = None
         self._rows = rows
-        self._devices: dict[str, int] = {}
-        self._queues: dict[str, int] = {}
+        self._devices = Interner()
+        self._queues = Interner()
         self._some = False
 
     def read(self, text: str, lines: Lines) -> None:
@@ -212,14 +213,14 @@ class _Timeline:
             args["id"] = groups["id"]
         stream = None
         if queue := groups.get("queue"):
-            stream = self._queues.setdefault(queue, len(self._queues))
+            stream = self._queues[queue]
         self._rows.event(
             parts.kind,
             parts.name,
             ts=start,
             dur=end - start,
             pid=int(groups["pid"]) if groups.get("pid") else None,
-            device=self._devices.setdefault(groups.get("device") or "", len(self._devices)),
+            device=self._devices[groups.get("device") or ""],
             stream=stream,
             args=args | parts.args,
             **parts.columns,

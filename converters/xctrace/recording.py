@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.kit.columnar.blocks import Block
-from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
+from ktrace.store.vocabulary import Interner
 
 from .rows import Schema
 from .values import Values
@@ -116,8 +117,8 @@ class Gpu:
     def __init__(self) -> None:
         self.counters: dict[str, tuple[str, str | None]] = {}
         self.unjoined = 0
-        self._devices: dict[str, int] = {}
-        self._streams: dict[str, int] = {}
+        self._devices = Interner()
+        self._streams = Interner()
         self._processes: dict[int, str | None] = {}
         self._threads: dict[tuple[int | None, int], str] = {}
         self._labels: dict[int, str] = {}
@@ -139,14 +140,14 @@ class Gpu:
 
     def devices(self, column: pa.Array | None, rows: int) -> pa.Array:
         """The ordinals of GPUs, in the order of their first rows."""
-        numbers = mapped(column, rows, lambda name: self._devices.setdefault(name, len(self._devices)), pa.int64())
+        numbers = mapped(column, rows, self._devices.__getitem__, pa.int64())
         if numbers.null_count:
             self._devices.setdefault("", 0)
         return numbers.fill_null(0)
 
     def streams(self, column: pa.Array | None, rows: int) -> pa.Array:
         """The numbers of channels, in the order of their first rows."""
-        return mapped(column, rows, lambda name: self._streams.setdefault(name, len(self._streams)), pa.int64())
+        return mapped(column, rows, self._streams.__getitem__, pa.int64())
 
     def pids(self, column: pa.Array | None, rows: int) -> pa.Array:
         """The numbers of processes."""

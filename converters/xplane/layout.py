@@ -14,7 +14,8 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, bounds_of, run_of, signed_one, varint
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, bounds_of, run_of, signed_one
+from ktrace.kit.varint import varint
 from ktrace.model.arrays import Int64
 
 #: The bytes of a file.
@@ -145,7 +146,7 @@ def _line(data: Data, begin: int, end: int) -> Line:
 def _state(line: Line, number: int, wire: int, data: Data, begin: int, end: int) -> None:
     """Adds to a line what a field states about it."""
     if wire == VARINT and number in _NUMBERS:
-        setattr(line, _NUMBERS[number], signed_one(varint(data, begin)[0]))  # type: ignore[arg-type]
+        setattr(line, _NUMBERS[number], signed_one(varint(data, begin)[0]))
     elif wire == LENGTH and number in _TEXTS:
         setattr(line, _TEXTS[number], _text(data, begin, end))
 
@@ -171,12 +172,12 @@ def _fields(data: Data, at: int, stop: int) -> Iterator[Place]:
 
 def _field(data: Data, at: int) -> Place:
     """Returns number, wire type, start and end of the field there. Raises IndexError and ValueError."""
-    tag, at = varint(data, at)  # type: ignore[arg-type]
+    tag, at = varint(data, at)
     wire, begin = tag & 7, at
     if wire == VARINT:
-        _, end = varint(data, at)  # type: ignore[arg-type]
+        _, end = varint(data, at)
     elif wire == LENGTH:
-        size, begin = varint(data, at)  # type: ignore[arg-type]
+        size, begin = varint(data, at)
         end = begin + size
         if size >= _LARGEST:
             raise ValueError("too long")

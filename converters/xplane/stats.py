@@ -181,18 +181,15 @@ class StatReader:
         if kinds == {DOUBLE}:
             return _numbers(stats.row, stats.number.view(np.float64), rows)
         if kinds <= {TEXT, REF, COMPRESSED, BYTES}:
-            return self._text_column(stats, rows)
+            indices = np.full(rows, -1, np.int64)
+            texts: list[str] = []
+            for kind in np.unique(stats.kind).tolist():
+                part = _of_kind(stats, kind)
+                values, code = self._texts(kind, part)
+                indices[part.row] = code + len(texts)
+                texts += values
+            return text_column(texts, indices)
         return self._mixed(stats, rows)
-
-    def _text_column(self, stats: Stats, rows: int) -> pa.DictionaryArray:
-        indices = np.full(rows, -1, np.int64)
-        texts: list[str] = []
-        for kind in np.unique(stats.kind).tolist():
-            part = _of_kind(stats, kind)
-            values, code = self._texts(kind, part)
-            indices[part.row] = code + len(texts)
-            texts += values
-        return text_column(texts, indices)
 
     def _texts(self, kind: int, stats: Stats) -> tuple[list[str], Int64]:
         """Returns distinct texts, and for each stat the index of its text."""

@@ -11,6 +11,7 @@ compression        gzip, zstd and zip archives, and text in another encoding
 detection          detects the format from the content
 wrapping           what other programs put around a text: layers before its lines, and lines before and behind it
 unwrapping         looks for a text within that
+ranks              a log of several processes as one text for each
 format             formats: name, file patterns, probe, reader, writer, and those that other packages add
 mapping            which column of a table is which field of a row
 line_pattern       patterns of lines that users write

@@ -59,6 +59,9 @@ ANY_TABLE = "table"
 _EMPTY = {"[]": "list", "{}": "object"}
 _KEY = re.compile(r'\s*(?:,\s*)?"((?:[^"\\]|\\.){0,1000})"\s*:\s*')
 
+#: What the headings of a table don't have: keys with values, figures with decimals.
+_ROW = re.compile(r"\w ?= ?[\w.]|\d\.\d")
+
 _EXPECTED = "one of the formats that `ktrace formats` lists"
 
 #: Start of the pointer that Git LFS stores in place of a file.
@@ -419,7 +422,8 @@ def _seen(sample: Sample) -> str:
     for mark, name in (("\t", "tabs"), (",", "commas"), (";", "semicolons")):
         counts = {line.count(mark) for line in lines if '"' not in line}
         is_prose = mark == "," and counts == {1} and any(", " in line for line in lines)
-        if len(lines) > 1 and len(counts) == 1 and min(counts) > 0 and not is_prose:
+        is_row = _ROW.search(lines[0]) if lines else None
+        if len(lines) > 1 and len(counts) == 1 and min(counts) > 0 and not is_prose and not is_row:
             cells = [cell.strip().strip('"') for cell in lines[0].split(mark)]
             return f"a table separated by {name} with {_listed('headings', cells)}"
     shown = " and ".join(repr(line.strip()[:60]) for line in lines[:2])

@@ -14,7 +14,9 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
@@ -24,6 +26,8 @@ from ktrace.input.boundary import report_bad_file
 from ktrace.input.compression import ARCHIVES, split_member
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures, wrapping_for
 from ktrace.input.format import Format, Score
+from ktrace.input.ranks import HEAD as FIRST
+from ktrace.input.ranks import Part, may_have_parts, parts_of
 from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
 from ktrace.input.stores import as_folder, has_wildcard, is_remote, remote_files
 from ktrace.naming.alike import unique_name
@@ -42,13 +46,14 @@ def paths_of(src: str | Path | Sequence[str | Path]) -> list[str]:
 class Input:
     """A path that is one source; its format, if that is known already; its place in the folder that the user named.
 
-    One that is `found` among others in a folder may be bad: the others are read.
+    One that is `found` among others in a folder may be bad: the others are read. A `part` are the lines of one process.
     """
 
     path: str
     format: Format | None = None
     inside: str = ""
     found: bool = False
+    part: Part | None = None
 
 
 def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
@@ -67,6 +72,25 @@ def expanded(paths: Sequence[str], report: Report, format: str | None = None) ->
             else:
                 found.append(Input(one, fixed, one.partition("://")[2] or one if one != path else ""))
     return each_once(found, report)
+
+
+def in_parts(one: Input) -> list[Input]:
+    """Returns the logs of the processes in a file as inputs, of which each has a format; else the input itself."""
+    if "://" in one.path or one.path.lower().endswith(ARCHIVES) or not Path(one.path).is_file():
+        return [one]
+    parts: list[Part] = []
+    with suppress(InputError), Source(one.path, regular=one.found).open(quiet=True) as stream:
+        head = stream.read(FIRST)
+        first = (head + stream.readline()).splitlines(keepends=True)
+        parts = parts_of(chain(first, stream)) if may_have_parts(head) else []
+    known: list[Input] = []
+    for part in parts:
+        try:
+            fmt = one.format or choose(Source(one.path, part=part))
+        except InputError:
+            continue
+        known.append(replace(one, format=fmt, part=part))
+    return known if parts and len(known) == len(parts) else [one]
 
 
 class _Named(Protocol):
@@ -262,7 +286,7 @@ def labels(found: Sequence[Input]) -> Iterator[str]:
     often = Counter(stem(one.path) for one in found)
     taken: set[str] = set()
     for one in found:
-        label = stem(one.path)
+        label = one.part.label if one.part else stem(one.path)
         if often[label] > 1 and one.inside:
             label = str(PurePosixPath(one.inside).parent / label)
         unique = unique_name(label, taken.__contains__)
@@ -275,7 +299,7 @@ def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, 
     report = conversion.report
     place = f"{one.inside}: " if one.inside else ""
     source = Source(one.path, label, lambda where, why: report.issue("cut", place + where, why, 0), conversion.progress)
-    source.regular = one.found
+    source.regular, source.part = one.found, one.part
     if one.format is None:
         fmt = choose(source, report)
     else:

@@ -35,6 +35,7 @@ from ktrace.input.compression import (
 )
 from ktrace.input.files import NotRegular, files_in, is_confined, name_of_open, open_file
 from ktrace.input.limits import NONE, copied, temporary_copy
+from ktrace.input.ranks import Part, PartLines
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.input.wrapping import Unwrapped, Wrapping
 from ktrace.naming.alike import near
@@ -127,7 +128,7 @@ class Source:
 
     `stand_in` is a local file with the same content that is read instead of `path`. `regular` is set for what nobody
     named, such as a file of a folder: it must be a regular file, where others may be pipes. Where a `wrapping` is set,
-    its text is read without that.
+    its text is read without that. A `part` is the text of one of several processes in it.
 
     Its methods raise InputError, with a remedy, if the input can't be opened.
     """
@@ -139,6 +140,7 @@ class Source:
     stand_in: Path | None = None
     regular: bool = False
     wrapping: Wrapping | None = None
+    part: Part | None = None
     _spool: IO[bytes] | None = field(default=None, repr=False)
     _copy: Path | None = field(default=None, repr=False)
     _file: str = field(init=False, repr=False)
@@ -248,7 +250,7 @@ class Source:
     def _tail(self) -> bytes:
         """Returns the last bytes of a plain file; none if that would need reading all of it."""
         with self._raw() as raw:
-            if not raw.seekable() or codec_of(raw.read(CODEC_HEAD)):
+            if self.part or not raw.seekable() or codec_of(raw.read(CODEC_HEAD)):
                 return b""
             raw.seek(-TAIL, os.SEEK_END)
             tail = raw.read()
@@ -267,6 +269,8 @@ class Source:
             on_cut = None if quiet else self.on_cut
             raw, self._inner = untarred(lambda: self._unpacked(quiet=True), self.path, on_cut, self._member)
             self._codec = "tar"
+        if self.part:
+            raw = io.BufferedReader(PartLines(raw, self.part), 1 << 16)
         if self.wrapping is None:
             return raw
         wrapping = self.wrapping if bare else replace(self.wrapping, layers=())
@@ -284,7 +288,7 @@ class Source:
 
     def in_ranges(self) -> bool:
         """Whether ranges of its bytes can be read: it isn't compressed, and is a file or a URL that allows it."""
-        if self.wrapping:
+        if self.wrapping or self.part:
             return False
         with self._raw() as raw:
             return raw.seekable() and codec_of(raw.read(CODEC_HEAD)) is None
@@ -295,7 +299,7 @@ class Source:
 
         Standard input, a URL and compressed input are copied once; the copy lives as long as the source.
         """
-        if self.wrapping or self._file == "-" or not Path(self._file).is_file():
+        if self.wrapping or self.part or self._file == "-" or not Path(self._file).is_file():
             yield self._copied()
             return
         with self._raw() as raw:

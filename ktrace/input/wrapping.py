@@ -31,7 +31,6 @@ _LEVEL = (
 )
 _CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
-_REDRAWN = re.compile(rb"[^\n\"]*\r(?!\r*\n?$)")
 
 #: Layers by their names. Each pattern is what a line has before what was printed.
 LAYERS = {
@@ -55,12 +54,13 @@ LAYERS = {
     ),
     "a place in a program": (
         rb"[\w./<>-]{1,120}:(?:[\w./<>-]{1,120}:)?\d{1,6}(?::\w{1,80})?[\]:)]? ?[-|]? |\[[^\[\]\n]{1,120}\]:? ?"
-        rb"|[\w.]{1,80}: ?(?=\S)"
+        rb"|[\w.]{1,80}: ?(?=[^\s:])"
     ),
     "the head of a logger": (
         rb"[IWEFDV]\d{4} " + _TIME + rb" +\d+ [\w./-]{1,120}:\d+\] ?|\[[IWECD] \d{6} " + _TIME + rb" [^\]\n]{1,120}\] ?"
         rb"|\d\d-\d\d " + _TIME + rb" +\d+ +\d+ [VDIWEF] [^:\n]{1,80}: ?|[VDIWEF]/[^:(\n]{1,80}(?:\( *\d+\))?: ?"
         rb"|[A-Z][a-z]{2} [ \d]\d " + _TIME + rb" (?:[\w.-]{1,80} )?(?:[\w./-]{1,80}(?:\[\d+\])?: ?)?"
+        rb"|[VDIWEF] [\w.-]{1,40}: (?:\[" + _TIME + rb"\] ?)?|[IWEFDV] [\w./-]{1,120}:\d{1,6}\] ?"
         rb"|\[ *\d{1,12}\.\d{3,9}\] "
     ),
 }
@@ -146,13 +146,26 @@ class Wrapping:
 def without_layer(layer: str, line: bytes, margin: bytes) -> bytes:
     """A line without one layer; the line itself if it doesn't have it."""
     if layer == _COLOURS:
-        return _REDRAWN.sub(b"", _ESCAPE.sub(b"", line), count=1)
+        return _last_drawn(_ESCAPE.sub(b"", line))
     if layer == _INDENT:
         return line.removeprefix(margin)
     if layer == AROUND_LINES:
         return _message(line)
     found = _pattern(layer).match(line)
     return line[found.end() :] if found else line
+
+
+def _last_drawn(line: bytes) -> bytes:
+    """A line that was drawn over itself, as progress bars are, as it was drawn last: what follows its last CR.
+
+    Of a line with quotes only what stands between two of them, or before the first, is drawn over.
+    """
+    stem = line.rstrip(b"\r\n")
+    first = stem.find(b"\r")
+    if first < 0:
+        return line
+    start, end = stem.rfind(b'"', 0, first) + 1, stem.find(b'"', first)
+    return line[:start] + line[stem.rfind(b"\r", first, end if end >= 0 else len(stem)) + 1 :]
 
 
 def _message(line: bytes) -> bytes:
@@ -245,7 +258,7 @@ def _margin(lines: list[bytes]) -> bytes:
 
 def _counted(lines: list[bytes]) -> dict[str, tuple[int, int]]:
     """Each layer with the lines that have it, and the number of its forms in them."""
-    if any(_ESCAPE.search(line) or _REDRAWN.match(line) for line in lines):
+    if any(_ESCAPE.search(line) or b"\r" in line.rstrip(b"\r\n").partition(b'"')[0] for line in lines):
         return {_COLOURS: (len(lines), 1)}
     if _margin(lines):
         return {_INDENT: (len(lines), 1)}

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
 
-def varint(data: bytes, at: int) -> tuple[int | None, int]:
-    """The number of at most 64 bits at a position, and where it ends.
 
-    None where the data ends first, and where it has more than ten bytes; then the position is behind those looked at.
+def varint(data: Any, at: int) -> tuple[int, int]:
+    """The number of at most 64 bits at a position of bytes or an array of them, and where it ends.
+
+    Raises IndexError where the data ends first, ValueError for more than ten bytes.
     """
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            return None, at
-        byte = data[at]
+    value = shift = 0
+    while True:
+        byte = int(data[at])
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
             return value & 0xFFFFFFFFFFFFFFFF, at
-    return None, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
+
+
+def varint_or_none(data: bytes, at: int) -> tuple[int | None, int]:
+    """As `varint`; None for what it refuses, and the position behind the bytes that it looked at."""
+    try:
+        return varint(data, at)
+    except IndexError:
+        return None, len(data)
+    except ValueError:
+        return None, at + 10

@@ -27,6 +27,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.model.arrays import Bools
 from ktrace.model.json_text import NOT_JSON
 
@@ -256,7 +257,7 @@ def _texts(column: pa.DictionaryArray) -> pa.DictionaryArray:
     """The column with null for values that aren't text. A binary column has JSON values, of which some are texts."""
     if pa.types.is_string(column.type.value_type):
         return column
-    return pa.array(map(_text, column.dictionary.to_pylist()), pa.string()).take(column.indices).dictionary_encode()
+    return by_distinct(column, _text, pa.string()).dictionary_encode()
 
 
 def _text(value: bytes) -> str | None:

@@ -1,4 +1,4 @@
-/* Reads lists of trace events into columns: ktrace/kit/trace_json/compiled_events.py uses it.
+/* Reads lists of trace events into columns: ktrace/kit/trace_json/decode.py uses it.
 
    A text is taken whole, or refused as a whole: whatever doesn't match a known shape exactly, or is rare, is left to the
    reader in Python, which decides what it means. So there is no second opinion about faults here. */

@@ -222,7 +222,10 @@ def _describe(info: Info, batches: Iterable[Batch]) -> None:
             for one in pc.value_counts(batch.column("kind")).to_pylist():
                 info.kinds[batch.record, one["values"]] += one["counts"]
         if batch.record == "events" and not is_sampled(batch):
-            info.span = _widen(info.span, batch)
+            ts = batch.column("ts")
+            ends = pc.add(ts, pc.coalesce(batch.column("dur"), pa.scalar(0, pa.int64())))
+            first, last = pc.min(ts).as_py(), pc.max(ends).as_py()
+            info.span = (min(info.span[0], first), max(info.span[1], last)) if info.span else (first, last)
             _add_work(work["events"], batch, "dur")
         if batch.record == "summaries":
             tables.update(pc.unique(batch.column("table").drop_null()).to_pylist())
@@ -230,13 +233,6 @@ def _describe(info: Info, batches: Iterable[Batch]) -> None:
     info.tables = len(tables)
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
-
-
-def _widen(span: tuple[int, int] | None, batch: Batch) -> tuple[int, int]:
-    ts = batch.column("ts")
-    ends = pc.add(ts, pc.coalesce(batch.column("dur"), pa.scalar(0, pa.int64())))
-    first, last = pc.min(ts).as_py(), pc.max(ends).as_py()
-    return (min(span[0], first), max(span[1], last)) if span else (first, last)
 
 
 def _work() -> _Work:

@@ -18,7 +18,7 @@ from ktrace.errors import InputError, KtraceError
 from ktrace.input.boundary import BadFiles, input_faults
 from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
-from ktrace.input.expand import Input, expanded, labels, open_input, paths_of
+from ktrace.input.expand import Input, expanded, in_parts, labels, open_input, paths_of
 from ktrace.input.format import Format
 from ktrace.input.limits import References, in_force
 from ktrace.input.mapping import mapping_of
@@ -79,7 +79,8 @@ def read_batches(
 
     Raises InputError and its subclasses at the first batch of an input that can't be read.
     """
-    found = expanded(paths, report, format if map is None else mapped_format(format))
+    named = expanded(paths, report, format if map is None else mapped_format(format))
+    found = named if part is not None else [one for each in named for one in in_parts(each)]
     taken = Labels() if labelled is None else labelled
     options = {"keep_export": "yes"} if keep_export else {}
     options |= {"map": mapping_of(map).text()} if map is not None else {}
@@ -106,7 +107,8 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
         first = next(batches, None)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": source.label})
         if not fmt.writes:  # A canonical input brings its own facts.
-            facts = dump_json({"path": printable(source.path), "format": fmt.name})
+            about_rank = {} if one.part is None or one.part.rank is None else {"rank": one.part.rank}
+            facts = dump_json({"path": printable(source.path), "format": fmt.name, **about_rank})
             about = {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
             yield to_batch("catalog", [about])
         for batch in batches if first is None else chain([first], batches):

@@ -230,7 +230,7 @@ class _Check:
     def _valid(self) -> dict[str, Callable[[Any], bool]]:
         """The word of each record -> a function that tells whether a row of it is valid."""
         words = ("event", "summary", "link", "catalog")
-        return {word: _validity(_with_draft(self._schema[word])) for word in words}
+        return {word: _validity({"$schema": json_schema()["$schema"], **self._schema[word]}) for word in words}
 
     def ids(self) -> None:
         """Finds ids that occur twice in their source."""
@@ -275,10 +275,6 @@ def _innermost(error: ValidationError) -> ValidationError:
     while error.context:
         error = error.context[0]
     return error
-
-
-def _with_draft(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"$schema": json_schema()["$schema"], **schema}
 
 
 def _open_ended(schema: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.naming.short_names import base_name, spelled_alike
 from ktrace.store.joins import distinct_rows
+from ktrace.store.vocabulary import Interner
 
 #: How names are compared, the strictest comparison first.
 SPELLINGS: tuple[Callable[[str], str], ...] = (str, spelled_alike, base_name)
@@ -55,7 +56,7 @@ class Distinct:
     """The distinct combinations of values in some columns, each with a number."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        self.rows: dict[tuple[Any, ...], int] = {}
+        self.rows = Interner()
         self._columns = columns
 
     def numbers(self, batch: Batch) -> Int64:
@@ -64,7 +65,7 @@ class Distinct:
         first, which = distinct_rows(columns, len(batch))
         texts = {name: decoded(batch.column(name).take(pa.array(first))).to_pylist() for name in self._columns}
         rows = zip(*texts.values(), strict=True)
-        return np.array([self.rows.setdefault(row, len(self.rows)) for row in rows], np.int64)[which]
+        return self.rows.numbers(rows)[which]
 
 
 @dataclass
@@ -174,20 +175,20 @@ class Matching:
         own = {launch.device for launch in launches}
         others = {devices[place] for place in np.unique(self._place[theirs]).tolist()}
         placed = None not in own and (len(own) > 1 or len(others) > 1)
-        names, numbers = _Numbers(), _Numbers()
+        names, numbers = Interner(), Interner()
 
         def key(name: str, device: int | None, size: tuple[int | None, ...]) -> tuple[Any, ...]:
             return name, device if placed else None, size if sized else None
 
-        ours = [names(spelling(launch.name)) for launch in launches]
-        here = [numbers(key(spelling(launch.name), launch.device, launch.size)) for launch in launches]
+        ours = [names[spelling(launch.name)] for launch in launches]
+        here = [numbers[key(spelling(launch.name), launch.device, launch.size)] for launch in launches]
         spelled = [spelling(short if spelling is base_name and short else name) for name, short in self._names]
         parts = (self._name[theirs], self._place[theirs], self._size[theirs])
         first, which = distinct_rows([pa.array(part) for part in parts], len(theirs))
         rows = zip(*(part[first].tolist() for part in parts), strict=True)
         there = [(spelled[name], key(spelled[name], devices[place], self._sizes[size])) for name, place, size in rows]
-        their_names = np.array([names(name) for name, _ in there], np.int64)
-        their_keys = np.array([numbers(whole) for _, whole in there], np.int64)
+        their_names = names.numbers(name for name, _ in there)
+        their_keys = numbers.numbers(whole for _, whole in there)
         return (
             Keys(mine, np.array(ours, np.int64), np.array(here, np.int64)),
             Keys(theirs, their_names[which], their_keys[which]),
@@ -225,13 +226,6 @@ class Matching:
             return f"the launches after the first {skip:,} of the timeline {what}"
         self.kernel[here.rows] = candidates[0]
         return ""
-
-
-class _Numbers(dict[Any, int]):
-    """A number for each distinct value."""
-
-    def __call__(self, thing: Any) -> int:
-        return self.setdefault(thing, len(self))
 
 
 class _Side:

@@ -57,8 +57,8 @@ def is_launch(batch: Batch) -> Bools:
     device = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     timed = pc.equal(decoded(batch.column("metric")), "duration")
     free = pc.and_(batch.column("parent").is_null(), batch.column("ts").is_null())
-    found: Bools = pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
-    return found
+    mask: Bools = pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def is_sampled(batch: Batch) -> bool:
@@ -78,7 +78,7 @@ class Launches:
         self._pending: pa.Table | None = None  # the last launch, and its metrics so far
         self._placed: list[pa.Table] = []  # id, ts, dur and place of all launches
 
-    def take(self, batch: Batch) -> tuple[Batch | None, list[Batch]]:
+    def feed(self, batch: Batch) -> tuple[Batch | None, list[Batch]]:
         """The rows that don't belong to launches, and the events of launches that are complete."""
         heads = is_launch(batch)
         if not heads.any() and self._pending is None:
@@ -150,8 +150,8 @@ class Launches:
             known += self._pending["id"].filter(self._pending["head"]).chunks
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
         mine = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(known)))
-        found: Bools = mine.to_numpy(zero_copy_only=False)
-        return found
+        mask: Bools = mine.to_numpy(zero_copy_only=False)
+        return mask
 
     def _events(self, rows: pa.Table, is_head: Bools) -> Iterator[Batch]:
         """Yields the kernels and counters of complete launches."""

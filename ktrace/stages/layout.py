@@ -35,8 +35,8 @@ DESCRIPTION = (
     "side by side, as wide as their total and in their order."
 )
 
-#: What the name of a track with such slices contains.
-TOTALS = "totals, not a timeline"
+#: What follows the name of a track with such slices.
+TOTALS = " (totals)"
 
 #: The scope of a table without a title: a heading and the line where it begins.
 _LINE = re.compile(r"^.+ \(line ([0-9]+)\)$")
@@ -71,7 +71,7 @@ def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
     plan = _Plan(report, report.stage("layout"))
     for batch in batches:
         if batch.record == "summaries":
-            yield from plan.take(batch)
+            yield from plan.feed(batch)
         elif batch.record == "events" and is_sampled(batch):
             yield from plan.place_samples(batch)
         else:
@@ -133,12 +133,12 @@ class _Plan:
         else:
             yield from launches.samples(batch)
 
-    def take(self, batch: Batch) -> Iterator[Batch]:
+    def feed(self, batch: Batch) -> Iterator[Batch]:
         """Collects rows; yields the slices of each complete table, and launches."""
         source = batch.column("source")[0].as_py()
         if source not in self._launches:
             self._launches[source] = Launches(self.ledger, self._first.get(source, 0))
-        rest, events = self._launches[source].take(batch)
+        rest, events = self._launches[source].feed(batch)
         yield from self._of_launches(source, events)
         for row in to_rows(rest) if rest is not None else ():
             key = (row["source"], row.get("table"))
@@ -173,7 +173,10 @@ class _Plan:
         before = len(self._events)
         rows.sort(key=lambda row: row["id"])
         for row in rows:
-            self._note_whole(row)
+            if row["kind"] == "total" and row["metric"] == "duration" and row.get("unit") == "ns":
+                whole = row.get("total", row.get("value", row.get("avg")))
+                if whole:
+                    self._whole[row["source"], row.get("run")] = _ns(whole)
         devices = {row.get("device") for row in rows if "parent" not in row and row["kind"] not in REMARKS}
         apart = len(devices) > 1
         for block in _blocks(rows, apart=apart):
@@ -193,13 +196,6 @@ class _Plan:
                 yield to_batch(record, rows)
                 rows.clear()
 
-    def _note_whole(self, row: Row) -> None:
-        """Remembers a total: the whole of the shares in its run."""
-        if row["kind"] == "total" and row["metric"] == "duration" and row.get("unit") == "ns":
-            whole = row.get("total", row.get("value", row.get("avg")))
-            if whole:
-                self._whole[row["source"], row.get("run")] = _ns(whole)
-
     def _block(self, rows: list[Row], *, apart: bool) -> None:
         """Lays out the rows of one table, one run and one time."""
         first = rows[0]
@@ -210,11 +206,11 @@ class _Plan:
         for piece in slices:
             self._measure(piece)
         device = first.get("device") if apart else None
-        track = _track_name(first)
+        track = " › ".join(_section(first))
         place = (*(first.get(name) for name in ("source", "host", "pid", "tid", "run")), track, device)
         if place not in self._orders:
             self._orders[place] = len(self._orders)
-            self._facts.append(_track_fact(first, track, device) | {"order": self._orders[place]})
+            self._facts.append(_track_fact(first, track, device, totals=bool(slices)) | {"order": self._orders[place]})
         span = sum(piece.extent for piece in slices)
         if "ts" in first:
             start = first["ts"] - span
@@ -391,20 +387,16 @@ def _remark(rows: list[Row], ts: int) -> Row:
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}
 
 
-def _track_name(row: Row) -> str:
-    return " › ".join(_section(row))
-
-
 def _section(row: Row) -> Sequence[str]:
     """The section of the table that a row is in: a scope, or a name by the kind of rows without a heading."""
     untitled = {"metric": "metrics", "note": "notes", "sample": "samples", "alloc": "memory"}.get(row["kind"], "rows")
     return (row["kind"] not in STACKED and row.get("scope")) or (untitled,)
 
 
-def _track_fact(row: Row, track: str, device: int | None) -> Row:
+def _track_fact(row: Row, track: str, device: int | None, *, totals: bool) -> Row:
     """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
     title = _LINE.sub(r"table at line \1", _section(row)[-1])
-    name = f"{title} ({TOTALS})"
+    name = title + (TOTALS if totals else "")
     key = {column: row[column] for column in ("source", "host", "pid", "tid") if column in row}
     facts = dump_json({"description": DESCRIPTION})
     fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}

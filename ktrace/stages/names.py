@@ -30,6 +30,7 @@ from ktrace.naming.demangling import demangled
 from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
 from ktrace.store.joins import coded, combined, distinct
+from ktrace.store.vocabulary import Interner
 
 #: The argument that has the name as the source wrote it.
 MANGLED = "args.mangled_name"
@@ -120,7 +121,11 @@ class _Classifier:
                 columns[column] = _first(_spread(texts, which, rows, len(batch)), self._scopes(batch, device))
             elif any(text is not None for text in texts):
                 columns[column] = _spread(texts, which, rows, len(batch))
-        return _completed(batch, columns)
+        found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+        for name, column in columns.items():
+            if column.null_count < len(column):
+                found[name] = _first(found[name], column) if name in found else column
+        return Batch(batch.record, pa.RecordBatch.from_arrays(list(found.values()), names=list(found)))
 
     def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
         """The distinct labels of these rows, and for each row the index of its label."""
@@ -161,8 +166,8 @@ def _codes(column: pa.DictionaryArray) -> Int64:
 
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:
     """A column of this length: `rows` have the texts with the indices `which`, all others are null."""
-    words: dict[str, int] = {}
-    own = np.array([-1 if text is None else words.setdefault(text, len(words)) for text in texts], np.int32)
+    words = Interner()
+    own = np.array([-1 if text is None else words[text] for text in texts], np.int32)
     codes = own[which] if len(texts) else np.zeros(0, np.int32)
     if len(rows) < length:
         spread = np.full(length, -1, np.int32)
@@ -180,12 +185,3 @@ def _first(one: pa.Array, other: pa.Array) -> pa.Array:
     if one.null_count == len(one):
         return other
     return pc.coalesce(decoded(one), decoded(other).cast(pa.string())).dictionary_encode()
-
-
-def _completed(batch: Batch, columns: dict[str, pa.Array]) -> Batch:
-    """The batch, with its nulls filled from these columns."""
-    found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
-    for name, column in columns.items():
-        if column.null_count < len(column):
-            found[name] = _first(found[name], column) if name in found else column
-    return Batch(batch.record, pa.RecordBatch.from_arrays(list(found.values()), names=list(found)))

@@ -63,7 +63,7 @@ class Steps(Marks):
         super().keep(source, name, begin, end, placed, number)
         self._found[source, placed].append((begin, step_of(name) or 0, number))
 
-    def of(self, store: EventStore, index: TrackIndex, size: int) -> Int64:
+    def parts_of_events(self, store: EventStore, index: TrackIndex, size: int) -> Int64:
         """The number of the part of each event, by place. Raises InputError if there is no step."""
         if not self:
             raise InputError(
@@ -150,8 +150,8 @@ class SplitBy:
 
 
 def parse_size(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)", text.strip())
-    size = int(Decimal(found[1]) * _UNITS[found[2]]) if found and found[2] in _UNITS else 0
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)", text.strip())
+    size = int(Decimal(match[1]) * _UNITS[match[2]]) if match and match[2] in _UNITS else 0
     if size <= 0:
         raise UsageError(f"'{text}' isn't a size with a unit", expected="B, kB, MB or GB, such as 500MB or 1.5GB")
     return size
@@ -179,7 +179,7 @@ class Split:
         self._catalog = Catalog()
         self._hangs = False
         try:
-            self._take(batches)
+            self._store_all(batches)
             self._rank(by)
         except BaseException:
             self._spill.close()
@@ -191,7 +191,7 @@ class Split:
     def __exit__(self, *_: object) -> None:
         self._spill.close()
 
-    def _take(self, batches: Iterable[Batch]) -> None:
+    def _store_all(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
             if batch.record == "catalog":
                 self._catalog.add(batch)
@@ -215,7 +215,7 @@ class Split:
         if by.time is not None:
             part = (np.clip(ts, start, end) - start) // by.time
         elif self._steps is not None:
-            part = self._steps.of(self._store, self._index, RANGE_ROWS)
+            part = self._steps.parts_of_events(self._store, self._index, RANGE_ROWS)
             self._with_launch(part)
         order = np.lexsort((ts, part))
         self.cuts = [0, *(1 + np.flatnonzero(np.diff(part[order]))).tolist()]
@@ -336,8 +336,8 @@ def _named_columns(entry: Entry) -> tuple[str, ...]:
 
 
 def _in(ranks: Int64, first: int, last: int) -> Bools:
-    found: Bools = (ranks >= first) & (ranks < last)
-    return found
+    mask: Bools = (ranks >= first) & (ranks < last)
+    return mask
 
 
 def _narrow(record: str, columns: pa.RecordBatch) -> Batch:

@@ -251,7 +251,13 @@ class EventStore:
         """Keeps the events of a batch, which may be empty: a reader may have left out all of its rows."""
         if not columns.num_rows:
             return
-        numbered = self._numbered(columns)
+        columns = without_rare(columns)
+        arrays = {
+            name: self.words.encode(name, array, _TYPES.get(name))
+            for name, array in zip(columns.schema.names, columns.columns, strict=True)
+            if array.null_count < len(array) or name in _REQUIRED
+        }
+        numbered = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
         alike = self._pending.setdefault(tuple(numbered.schema.names), [])
         alike.append(numbered)
         self._waiting += numbered.num_rows
@@ -260,16 +266,6 @@ class EventStore:
             self._keep(self._pending.pop(tuple(numbered.schema.names)))
         elif self._waiting >= _MOST_WAITING * BATCH_ROWS or self._bytes > _MOST_BYTES:
             self.flush()
-
-    def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the types of the model and numbers for words, without columns that are all null."""
-        columns = without_rare(columns)
-        arrays = {
-            name: self.words.encode(name, array, _TYPES.get(name))
-            for name, array in zip(columns.schema.names, columns.columns, strict=True)
-            if array.null_count < len(array) or name in _REQUIRED
-        }
-        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def at_once(self, rows: int) -> int:
         """How many rows to gather at once: `rows`, or fewer where they are large."""

@@ -229,22 +229,22 @@ def find_launches(work: Correlated, calls: Correlated, order: Callable[[], Seque
         return call_of_work
     groups = 1 + max(int(column.max()) for rows in (work, calls) for column in (rows.process, rows.machine))
     numbers = _Numbers(calls.correlation[launching], groups)
-    key = numbers.of(calls.correlation[launching], calls.process[launching])
+    key = numbers.numbers(calls.correlation[launching], calls.process[launching])
     if np.any(key[1:] <= key[:-1]):
         rows = np.lexsort((*(column[launching] for column in order()), key))
         rows = rows[group_start_mask((key[rows],))]
         key, launching = key[rows], launching[rows]
     some_unknown = not work.known.all()
     if some_unknown:
-        machine = numbers.of(calls.correlation[launching], calls.machine[launching])
+        machine = numbers.numbers(calls.correlation[launching], calls.machine[launching])
         machine, first, often = np.unique(machine, return_index=True, return_counts=True)
         machine, alone = machine[often == 1], launching[first[often == 1]]
     for start in range(0, len(call_of_work), BLOCK):
         block = slice(start, start + BLOCK)
         correlation = work.correlation[block]
-        call = _look_up(numbers.of(correlation, work.process[block]), key, launching)
+        call = _look_up(numbers.numbers(correlation, work.process[block]), key, launching)
         if some_unknown:
-            on_machine = _look_up(numbers.of(correlation, work.machine[block]), machine, alone)
+            on_machine = _look_up(numbers.numbers(correlation, work.machine[block]), machine, alone)
             call = np.where((call < 0) & ~work.known[block], on_machine, call)
         call_of_work[block] = np.where(correlation == 0, -1, call)
     return call_of_work
@@ -276,7 +276,7 @@ class _Numbers:
         self._groups, self._low, self._high = groups, int(correlation.min()), int(correlation.max())
         self._known = np.unique(correlation) if (self._high - self._low + 1) * groups >= _GREATEST else None
 
-    def of(self, correlation: Int64, group: Int32) -> Int64:
+    def numbers(self, correlation: Int64, group: Int32) -> Int64:
         """The numbers, which rise with the correlation."""
         if self._known is None:
             inside = (correlation >= self._low) & (correlation <= self._high)

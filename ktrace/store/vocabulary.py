@@ -10,7 +10,7 @@ run     7       kernel  gemm         0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -35,12 +35,24 @@ _WORDS = frozenset({"name", "track"})
 TEXT, JSON = pa.int32(), pa.uint32()
 
 
+class Interner(dict[Any, int]):
+    """Value -> its number: an unknown value gets the next one, from 0 in the order of first appearance."""
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = len(self)
+        return number
+
+    def numbers(self, values: Iterable[Any]) -> Int64:
+        """The number of each value."""
+        return np.array([*map(self.__getitem__, values)], np.int64)
+
+
 class Vocabulary:
     """The words of one column, numbered from 0 in the order of their first appearance."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
-        self._number: dict[str | bytes, int] = {}
+        self._number = Interner()
         self._words = pa.array([], kind)
         self._last: tuple[pa.Array, Int32] | None = None
 
@@ -58,8 +70,7 @@ class Vocabulary:
     def _numbers(self, words: pa.Array) -> Int32:
         """The numbers of the words of a batch's dictionary, followed by NULL."""
         if self._last is None or not self._last[0].equals(words):
-            number = self._number
-            numbers = [NULL if word is None else number.setdefault(word, len(number)) for word in words.to_pylist()]
+            numbers = [NULL if word is None else self._number[word] for word in words.to_pylist()]
             self._last = words, np.array([*numbers, NULL], np.int32)
         return self._last[1]
 
@@ -136,7 +147,7 @@ class TrackIndex:
 
     def __init__(self, words: Vocabularies) -> None:
         self._words = words
-        self._number: dict[tuple[int | None, ...], int] = {}
+        self._number = Interner()
 
     def index(self, columns: pa.RecordBatch) -> Int32:
         """The number of each row's track. Text columns contain the numbers of their words."""
@@ -148,7 +159,7 @@ class TrackIndex:
         numbers = np.empty(len(first), np.int32)
         for place, number in enumerate(order):
             track = tuple(keys[name][place] if name in keys else None for name in Track._fields)
-            numbers[number] = self._number.setdefault(track, len(self._number))
+            numbers[number] = self._number[track]
         return numbers[which]
 
     def __len__(self) -> int:
@@ -186,7 +197,7 @@ class RowKeys:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        self._number: dict[tuple[Any, ...], int] = {}
+        self._number = Interner()
         self._all: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
@@ -219,6 +230,4 @@ class RowKeys:
             else [None] * len(first)
             for name in self.names
         ]
-        number_of = self._number
-        numbers = [number_of.setdefault(key, len(number_of)) for key in zip(*values, strict=True)]
-        return np.array(numbers, np.int32)[which]
+        return self._number.numbers(zip(*values, strict=True)).astype(np.int32)[which]

@@ -138,7 +138,7 @@ class Engine:
 
     def _status(self) -> bytes:
         """The engine's StatusResult, as its own protocol has it."""
-        from ktrace.kit.columnar.protobuf import varint
+        from ktrace.kit.varint import varint
 
         answer = self._said(*self._serves, asked=_GET_STATUS)
         start = answer.find(_STATUS)

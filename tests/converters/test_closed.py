@@ -90,6 +90,7 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
         ("B00P\0\0", "Radeon"),
         ("PERFILE2\0", "perf"),
         ("go 1.22 trace\0\0\0", "Go"),
+        ("<!DOCTYPE html>\n<title>Dask Performance Report</title>", "Dask"),
         ("\n\x051.0.2\x10\0", "Paddle"),
     ],
 )

@@ -306,3 +306,12 @@ def test_what_follows_a_fault_in_a_runtime_model_is_said_to_be_lost_and_not_to_b
     cut = read(written(tmp_path, text[: second + 9], "graph.xml"), "openvino").report
     assert [detail for _, detail in cut.issues["cut"].places] == ["unclosed token"]
     assert "bad-record" not in cut.issues
+
+
+def test_a_log_of_2022_has_times_of_python(tmp_path: Path) -> None:
+    layer = "{:<30}Status.EXECUTEDlayerType: Convert            realTime: {}cpu: {} execType: jit_FP32  "
+    text = "[ INFO ] Performance counts for 0-th infer request\n"
+    text += layer.format("conv_1", "0:00:00.000246", "0:00:00.000246") + "\n"
+    text += layer.format("conv_2", "0:01:02   ", "0:00:00   ") + "\n"
+    rows = read(written(tmp_path, text), "openvino").summaries
+    assert list(zip(rows.name, rows.total, strict=True)) == [("conv_1", 246_000), ("conv_2", 62_000_000_000)]

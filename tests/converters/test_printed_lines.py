@@ -18,7 +18,7 @@ from ktrace.trace.trace import Trace
 
 NAMES = (
     *("nccl-tests", "onednn", "inductor", "tinygrad", "tau", "kokkos", "unreal", "torch-benchmark", "triton-server"),
-    *("xrt", "bench-serve", "google-benchmark"),
+    *("xrt", "bench-serve", "google-benchmark", "regions"),
 )
 FILES = [(name, path) for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
@@ -257,4 +257,41 @@ def test_outputs_of_google_benchmark_say_the_same() -> None:
     assert summaries("google-benchmark/as-csv.csv", "name", "avg", "count") == [
         ("BM_Copy/8", 12.5, 56_000_000),
         ("BM_Sort<int, 3>/1024", 3_250, 200_000),
+    ]
+
+
+def test_own_times_of_regions_add_up() -> None:
+    found = summaries("regions/tinyprofiler-with-a-region.txt", "kind", "name", "total", "count")
+    assert found == [
+        ("total", "total", 1e11, None),
+        ("op", "MultiGrid::solve(a, b)", 6e10, 2000),
+        ("op", "FillBoundary_finish()", 3e10, 4000),
+        ("op", "main()", 1e10, 1),
+    ]
+    tree = summaries("regions/caliper.txt", "name", "total", "percent")
+    assert tree == [("main", 1e9, 12.5), ("load data", 2e9, 25), ("solve", 1.5e9, 18.75), ("gemm", 3.5e9, 43.75)]
+    scopes = [list(scope) for scope in ktrace.read(SAMPLES / "regions/caliper.txt").summaries.scope[1:]]
+    assert scopes == [["main"], ["main"], ["main", "solve"]]
+    assert summaries("regions/caliper-of-two-ranks.txt", "name", "total") == [("main", 1e9), ("solve", 3e9)]
+
+
+@pytest.mark.parametrize("name", ["halide", "halide-in-columns"])
+def test_functions_of_halide_have_the_time_of_one_run(name: str) -> None:
+    found = summaries(f"regions/{name}.txt", "kind", "name", "total")
+    assert [row for row in found if row[2]] == [
+        ("total", "total", 3e6),
+        ("op", "gray", 1e6),
+        ("op", found[-1][1], 2e6),
+    ]
+    assert found[-1][1].startswith("blur_y")
+
+
+def test_host_and_devices_of_cupyx_are_averages() -> None:
+    found = summaries("regions/cupyx-benchmark.txt", "kind", "name", "avg", "stddev", "max")
+    assert found == [
+        ("metric", "gemm, CPU", 44_500, 2500, 53_000),
+        ("metric", "gemm, GPU-0", 181_500, 1500, 188_500),
+        ("metric", "softmax, CPU", 10_000, None, None),
+        ("metric", "softmax, GPU-0", 20_000, None, None),
+        ("metric", "softmax, GPU-1", 21_000, None, None),
     ]

@@ -249,3 +249,132 @@ def test_what_people_paste(text: str, tmp_path: Path) -> None:
 def test_breaks_in_cells_of_markdown_are_blanks(tmp_path: Path) -> None:
     text = "| Kernel | Time |\n|---|---|\n| gemm<br>(f16) | 1.5 ms |\n| softmax | 1 ms |\n"
     assert of(text, tmp_path).summaries.name.tolist() == ["gemm (f16)", "softmax"]
+
+
+def variants(trace: Trace) -> dict[str, float]:
+    rows = trace.summaries
+    assert set(rows.kind) == {"metric"}
+    return dict(zip(rows.name, rows.avg, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "| test | Ours | Baseline | % |\n|--|--|--|--|\n"
+            "| `gemm (2×2)` | 15.0 μs ± 1.1% (14 … 16 μs) | 7.5 μs | 50 |\n",
+            {"gemm (2×2), Ours": 15_000, "gemm (2×2), Baseline": 7500},
+        ),
+        (
+            "| M | bf16 ms | vs M=1 | 4-bit ms |\n|--|--|--|--|\n"
+            "| 1 | 0.271 | 1.00x | 0.041 |\n| 2 | 0.5 | 2.00x | - |\n",
+            {"M 1, bf16 ms": 271_000, "M 1, 4-bit ms": 41_000, "M 2, bf16 ms": 500_000},
+        ),
+        (
+            "Case,before (ms),after (ms),delta (ms)\ndecode,9.5,9.0,-0.5\n",
+            {"decode, before (ms)": 9.5e6, "decode, after (ms)": 9e6},
+        ),
+        (
+            "Layer,forward (us),backward (us)\nfc1,10,20\nfc2,11,22\n",  # neither is the time of the layer
+            {
+                "fc1, forward (us)": 10_000,
+                "fc1, backward (us)": 20_000,
+                "fc2, forward (us)": 11_000,
+                "fc2, backward (us)": 22_000,
+            },
+        ),
+    ],
+)
+def test_times_of_variants_are_figures_and_not_added_up(text: str, expected: dict[str, float], tmp_path: Path) -> None:
+    assert variants(of(text, tmp_path)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Layer,gpu_ms,other_ms\nfc1,10,20\nfc2,11,22\n",  # a time of the device
+        "Layer,time_ms,copy_ms\nfc1,10,20\nfc2,11,22\n",  # a plain time
+        "Layer,total_ms,min_ms\nfc1,10,2\nfc2,11,2\n",
+    ],
+)
+def test_a_time_that_says_what_it_is_is_no_variant(text: str, tmp_path: Path) -> None:
+    rows = of(text, tmp_path).summaries
+    assert set(rows.kind) <= {"op", "kernel"} and rows.name.tolist() == ["fc1", "fc2"]
+
+
+def test_a_time_that_is_another_times_a_count_is_the_total(tmp_path: Path) -> None:
+    text = "| kernel | calls/step | µs/call | µs/step |\n|--|--|--|--|\n"
+    text += "| a | 279 | 14.83 | 4136.4 |\n| b | 2 | 43 | 86 |\n"
+    expected = [["a", 279, 14_830, 4_136_400], ["b", 2, 43_000, 86_000]]
+    assert figures(of(text, tmp_path), "name", "count", "avg", "total") == expected
+    other = text.replace("86 |", "90 |")  # b contradicts it
+    assert figures(of(other, tmp_path), "name", "count", "total") == [["a", None, None], ["b", None, None]]
+
+
+def test_shares_tell_that_a_time_beside_a_count_is_the_total(tmp_path: Path) -> None:
+    text = "Time unit: ms\n----------  -----  --------  ---------\nEvent Type  Calls  CPU Time  Ratio (%)\n"
+    text += "----------  -----  --------  ---------\nStep        11     300.0     60.00\n"
+    text += "Operator    20     150.0     30.00\nCopy        13     50.0      10.00\n"
+    assert figures(of(text, tmp_path), "name", "value") == [["Step", 3e8], ["Operator", 1.5e8], ["Copy", 5e7]]
+
+
+def test_the_unit_of_one_figure_and_the_count_in_the_name(tmp_path: Path) -> None:
+    text = "      Kernel name (count):      min   median     mean      std (ms)\n"
+    text += "      copy H->D (    1):    1.475    1.475    1.475    0.000\n"
+    text += "           cast ( 1800):    0.001    0.956    1.004    0.452\n"
+    expected = [["copy H->D", 1, 1_475_000, 0], ["cast", 1800, 1_004_000, 452_000]]
+    assert figures(of(text, tmp_path), "name", "count", "avg", "stddev") == expected
+
+
+def test_columns_one_blank_apart_are_parted_where_all_lines_are_blank(tmp_path: Path) -> None:
+    text = "ID  Op        Type Target Shape        Time(us)  RW\n"
+    text += "1   Conv      F16  NPU    (1,3,8,8)    1437      4864\n"
+    text += "2   Relu      F16  NPU    (1,3,8,8)    214       512\n"
+    assert figures(of(text, tmp_path), "name", "value") == [["Conv", 1_437_000], ["Relu", 214_000]]
+
+
+CUT = """Layer ID    Name                  Operator    Time(us)
+0           Mobile/Conv2d_0/Relu6     CONV    361
+            _perm_60
+2           Mobile/Conv2d_0/Relu6     CONV    920
+            _2
+3           fc                        FC      100
+Total Time(us): 1381
+"""
+
+
+def test_a_name_that_was_cut_goes_on_in_the_next_line(tmp_path: Path) -> None:
+    rows = of(CUT, tmp_path).summaries
+    assert rows.name.tolist() == ["Mobile/Conv2d_0/Relu6_perm_60", "Mobile/Conv2d_0/Relu6_2", "fc"]
+
+
+def test_a_line_between_rows_is_no_part_of_a_shorter_name(tmp_path: Path) -> None:
+    rows = of(CUT.replace("fc  ", "a_name_that_is_longer_than_those"), tmp_path).summaries
+    assert "Mobile/Conv2d_0/Relu6" in rows.name.tolist()
+
+
+def test_two_times_with_one_heading_are_no_variants() -> None:
+    text = " time   seconds   seconds    calls  name\n"
+    text += " 19.33      0.29     0.29     9999  build\n 17.33      0.55     0.26  9  set\n"
+    found = probe(Sample("some.txt", text.encode()))
+    assert found is None or found.score == Score.NEAR
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("| ctx | share | decode step |\n|--|--|--|\n| 8k | 19.9 % | 4.29 ms |\n", "has times ('decode step')"),
+        ("| Kernel | Time |\n|---|---|\n| gemm | 1.5 |\n", "has names, but no unit of time"),
+        ("| Kernel | start | since |\n|--|--|--|\n| gemm | 1.5 ms | 2 ms |\n", "nothing that says which of its times"),
+    ],
+)
+def test_a_refusal_says_what_the_table_has(text: str, said: str) -> None:
+    found = probe(Sample("some.md", text.encode()))
+    assert found is not None and found.score == Score.NEAR and said in found.reason
+
+
+def test_lines_with_keys_are_no_headings(tmp_path: Path) -> None:
+    for text, is_table in (("a=1ms, b=2, c=3\nd=1ms, b=2, c=3\n", False), ("x,y,z\n1,2,3\n", True)):
+        with pytest.raises(UnknownFormat) as error:
+            of(text, tmp_path)
+        assert ("a table separated by commas" in str(error.value)) is is_table

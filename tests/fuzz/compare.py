@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from ktrace.errors import KtraceError
-from ktrace.kit.trace_json import chunks, compiled_events, containers, document
+from ktrace.kit.trace_json import chunks, decode, document
 from ktrace.pipeline.convert import convert
 from ktrace.stages.order import nesting
 
@@ -60,15 +60,15 @@ def _outcome(path: Path, fmt: str, folder: Path, way: Way) -> Iterator[tuple[str
     """Yields what a conversion writes and reports, or why it refuses."""
     times = 1 + path.stat().st_size // SMALL
     with ExitStack() as stack:
-        settings: list[tuple[Any, str, Any]] = [(containers, "CHUNK", times * way.chunk)]
+        settings: list[tuple[Any, str, Any]] = [(document, "CHUNK", times * way.chunk)]
         settings += [
             (chunks, "FIRST", times * FIRST),
             (chunks, "RANGE", times * RANGE),
-            (containers, "LEAST", 1000),
+            (document, "LEAST", 1000),
             (document, "LEAST_STORED", 500),
         ]
         if not way.compiled:
-            settings += [(module, "compiled", None) for module in (compiled_events, nesting)]
+            settings += [(module, "compiled", None) for module in (decode, nesting)]
         for module, name, value in settings:
             stack.enter_context(patch.object(module, name, value))
         for name in ("rows.jsonl", "rows.perfetto"):

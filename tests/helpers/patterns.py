@@ -35,7 +35,7 @@ _KNOWN = {
     "converters/closed.py _JSON": {"match"},
     "converters/ncu/__init__.py _SUMMARISED": {"fullmatch"},
     r"converters/onnxruntime.py .*_fence_(?:before|after)\Z": {"match"},
-    "converters/perfetto/reading/device_work.py (?i).*(copy|memcpy)": {"match"},
+    "converters/perfetto/reading/event_fields.py (?i).*(copy|memcpy)": {"match"},
 }
 
 

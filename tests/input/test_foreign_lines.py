@@ -17,7 +17,7 @@ from ktrace.input.detection import choose
 from ktrace.input.format import builtin_formats
 from ktrace.input.source import Sample, Source
 from ktrace.input.unwrapping import bare_samples
-from ktrace.input.wrapping import Wrapping
+from ktrace.input.wrapping import Wrapping, without_layer
 
 #: Text before and behind a sample.
 AROUND = {
@@ -221,3 +221,17 @@ def test_a_text_is_json_if_it_begins_as_an_object_or_a_list_does(text: str, is_j
 def test_the_first_bare_sample_is_the_text_itself() -> None:
     first = next(bare_samples(Sample("x", b"a\nb\n")))
     assert (first.wrapping, first.sample.head) == (Wrapping(), b"a\nb\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        (b" 0%|\r50%|#\r100%|## done\r\n", b"100%|## done\r\n"),
+        (b'{"log": "one\rtwo"}\n', b'{"log": "two"}\n'),
+        (b"a line of Windows\r\n", b"a line of Windows\r\n"),
+        (b"x" * 4_000_000 + b"\n", b"x" * 4_000_000 + b"\n"),
+    ],
+    ids=("a progress bar", "within quotes", "not drawn again", "four million bytes in as many steps"),
+)
+def test_of_a_line_drawn_over_itself_the_last_is_what_it_says(line: bytes, last: bytes) -> None:
+    assert without_layer("colours", line, b"") == last

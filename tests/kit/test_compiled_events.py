@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nightly import examples
 
-from ktrace.kit.trace_json import compiled_events
+from ktrace.kit.trace_json import decode
 from ktrace.kit.trace_json.decode import Decoder
 from ktrace.kit.trace_json.events import Moves
 from ktrace.report import Report
 
-pytestmark = pytest.mark.skipif(compiled_events.compiled is None, reason="ktrace.native isn't built here")
+pytestmark = pytest.mark.skipif(decode.compiled is None, reason="ktrace.native isn't built here")
 
 TEACHING = [
     {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.5, "dur": 2, "pid": 0, "tid": "stream 7", "args": {}},
@@ -78,7 +78,7 @@ def read(texts: list[bytes], folded: tuple[str, ...] = (), *, salvaged: bool = F
     taken, byte = [], 0
     for text in texts:
         try:
-            decoder.take(text, Moves.none(byte), salvaged=salvaged)
+            decoder.feed(text, Moves.none(byte), salvaged=salvaged)
         except msgspec.DecodeError:
             report.issue("bad-record", f"byte {byte}", "not JSON")
         taken.append(decoder.compiled)
@@ -100,7 +100,7 @@ def same(lists: list[bytes], folded: tuple[str, ...] = ()) -> list[bool]:
     """Asserts that all ways agree, and returns which lists compiled code took."""
     ours, taken = read(lists, folded)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled_events, "compiled", None)
+        patch.setattr(decode, "compiled", None)
         theirs, none = read(lists, folded)
     assert repr(ours) == repr(theirs)  # -0.0 isn't 0.0, and 1 isn't 1.0
     assert repr(ours) == repr(read(lists, folded, salvaged=True)[0])
@@ -215,13 +215,13 @@ def test_many_distinct_texts_are_forgotten_between_flushes() -> None:
     """After 65,536 of them; a value that comes again is a new one then."""
     report = Report()
     decoder = Decoder(report, 1 << 17)
-    decoder.take(listed(*TEACHING), Moves.none(0))
+    decoder.feed(listed(*TEACHING), Moves.none(0))
     names: list[str] = []
     for part in range(3):
         events = [
             {**TEACHING[0], "name": f"k{number % 70_000}"} for number in range(part * 40_000, (part + 1) * 40_000)
         ]
-        decoder.take(listed(*events), Moves.none((part + 1) << 28))
+        decoder.feed(listed(*events), Moves.none((part + 1) << 28))
         assert decoder.compiled
         for found in decoder.flush():
             if "cat" in found.columns and found.columns["cat"][0].as_py() == "kernel":
@@ -232,10 +232,10 @@ def test_many_distinct_texts_are_forgotten_between_flushes() -> None:
 def test_after_many_refusals_it_isn_t_asked_any_more() -> None:
     decoder = Decoder(Report(), 1 << 17)
     odd = '{"ph":"X","cat":"kernel","ts":1.0005}'
-    decoder.take(listed(*TEACHING), Moves.none(0))
+    decoder.feed(listed(*TEACHING), Moves.none(0))
     for number in range(1, 10):
-        decoder.take(listed(TEACHING[0], odd), Moves.none(number << 20))
-    decoder.take(listed(*TEACHING), Moves.none(11 << 20))
+        decoder.feed(listed(TEACHING[0], odd), Moves.none(number << 20))
+    decoder.feed(listed(*TEACHING), Moves.none(11 << 20))
     assert not decoder.compiled
 
 
@@ -268,9 +268,9 @@ def test_names_made_to_collide_take_no_longer_than_others() -> None:
         runs = []
         for _ in range(3):
             decoder = Decoder(Report(), 1 << 17)
-            decoder.take(listed(*TEACHING), Moves.none(0))
+            decoder.feed(listed(*TEACHING), Moves.none(0))
             start = time.process_time()
-            decoder.take(text, Moves.none(1 << 20))
+            decoder.feed(text, Moves.none(1 << 20))
             runs.append(time.process_time() - start)
             assert decoder.compiled
         took.append(min(runs))

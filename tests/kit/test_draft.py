@@ -9,7 +9,7 @@ import pytest
 
 from ktrace.kit.columnar.dictionaries import used_words
 from ktrace.kit.trace_json.draft import _MOVES
-from ktrace.kit.trace_json.json_values import scalars
+from ktrace.kit.trace_json.events import scalars
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, StrictFailure
 from ktrace.input.source import Source
-from ktrace.kit.trace_json import containers
+from ktrace.kit.trace_json import document
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import MEMBERS, Events, Member
-from ktrace.kit.trace_json.repair import _BARE_WORD, _bare_words, mend, mend_words
+from ktrace.kit.trace_json.salvage import _BARE_WORD, _bare_words, mend, mend_words
 from ktrace.model.batch import Batch
 from ktrace.report import Report
 
@@ -197,7 +197,7 @@ def test_any_events_are_read_as_json_reads_them(
     }[container]
     path = write(tmp_path_factory.mktemp("any"), text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(containers, "CHUNK", chunk)
+        patch.setattr(document, "CHUNK", chunk)
         reading = Reading(path)
     wanted = [json.loads(line, parse_float=Decimal) for line in lines]
     assert_events(reading.plain, wanted)
@@ -245,7 +245,7 @@ def test_damage_is_repaired_and_reported(
     chunk: int,
 ) -> None:
     """The event is whole afterwards, its neighbours too; the report names the byte; --strict refuses."""
-    monkeypatch.setattr(containers, "CHUNK", chunk)
+    monkeypatch.setattr(document, "CHUNK", chunk)
     raw = damaged if isinstance(damaged, bytes) else damaged.encode()
     head = f'{{"traceEvents":[{GOOD[0]},\n'.encode()
     path = write(tmp_path, head + raw + f",\n{GOOD[1]}]}}".encode())
@@ -315,7 +315,7 @@ def test_every_cut_gives_its_whole_part_or_an_error(tmp_path: Path) -> None:
 
 
 def test_a_huge_member_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "LARGEST_MEMBER", 1000)
+    monkeypatch.setattr(document, "LARGEST_MEMBER", 1000)
     ftrace = "x" * 3_000_000 + '\\"'
     reading = Reading(write(tmp_path, f'{{"systemTraceEvents":"{ftrace}","traceEvents":[{GOOD[0]}],"b":1}}'))
     assert_events(reading.plain, [ONE])
@@ -342,7 +342,7 @@ def kineto(count: int) -> list[str]:
 def test_boundaries_guessed_wrong_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     text = f'{{"traceEvents":[{",".join(kineto(300))}]}}'
     path = write(tmp_path, text)
-    monkeypatch.setattr(containers, "CHUNK", chunk)
+    monkeypatch.setattr(document, "CHUNK", chunk)
     reading = Reading(path)
     assert_events(reading.plain, exact(text)["traceEvents"])
     assert not reading.report.issues
@@ -350,11 +350,11 @@ def test_boundaries_guessed_wrong_are_found_out(tmp_path: Path, monkeypatch: pyt
 
 
 def test_ids_are_the_same_whatever_the_size_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "CHUNK", 1000)
+    monkeypatch.setattr(document, "CHUNK", 1000)
     path = write(tmp_path, f"[{','.join(kineto(200))}]")
     whole = Reading(path)
     assert Reading(path, rows=1).parts == whole.parts
-    monkeypatch.setattr(containers, "MOST_EVENTS", 1)
+    monkeypatch.setattr(document, "MOST_EVENTS", 1)
     small = Reading(path)
     assert small.parts > whole.parts
     assert small.events == whole.events

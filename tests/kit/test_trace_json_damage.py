@@ -15,7 +15,7 @@ import pytest
 from nightly import few
 from test_trace_json import Reading, write
 
-from ktrace.kit.trace_json import containers
+from ktrace.kit.trace_json import document
 
 
 def nest(depth: int) -> str:
@@ -88,7 +88,7 @@ def test_one_fault_costs_the_event_that_it_hits(tmp_path: Path, monkeypatch: pyt
     dice = random.Random(seed)
     for _ in range(50):
         text, sound, fault = damaged(dice)
-        monkeypatch.setattr(containers, "CHUNK", dice.choice([64, 300, 1 << 19]))
+        monkeypatch.setattr(document, "CHUNK", dice.choice([64, 300, 1 << 19]))
         reading = Reading(write(tmp_path, text))
         names = {row.get("name") for row in reading.plain}
         assert sound <= names, (fault, sorted(sound - names)[:3])

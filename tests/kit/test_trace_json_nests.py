@@ -21,9 +21,8 @@ from nightly import few
 from test_trace_json import Reading, assert_events, dumped, exact, write
 from test_trace_json_ranges import account, in_order, read
 
-from ktrace.kit.trace_json import chunks, containers, document
-from ktrace.kit.trace_json.chunks import Text
-from ktrace.kit.trace_json.grammar import Nest, own_key, unescaped_quotes, value_at
+from ktrace.kit.trace_json import chunks, document
+from ktrace.kit.trace_json.chunks import Nest, Text, own_key, unescaped_quotes, value_at
 from ktrace.kit.trace_json.salvage import salvage
 
 _NASTY = ['},{"ph":"X"', "}]},{", '"', "\\", '\\"},\n{"ph":', "[{[{", "}}]]", "aGVsbG8/d29ybGQ=" * 9, "\u20ac", ""]
@@ -98,7 +97,7 @@ def test_all_that_json_accepts_is_read_as_json_reads_it(
     text = documents(container, list(map(dumped, found)), dumped(other), comma)
     path = write(tmp_path_factory.mktemp("nest"), text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(containers, "CHUNK", chunk)
+        patch.setattr(document, "CHUNK", chunk)
         patch.setattr(chunks, "BLOCK", block)
         reading = Reading(path)
     known = exact(text)
@@ -125,7 +124,7 @@ SMALL = [{"ph": "X", "name": f"n{number}", "ts": number, "dur": 1} for number in
 def test_the_border_of_a_chunk_at_every_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, indent: int | None
 ) -> None:
-    monkeypatch.setattr(containers, "CHUNK", chunk)
+    monkeypatch.setattr(document, "CHUNK", chunk)
     wanted = [SMALL[0], BIG, SMALL[1], BIG, BIG, *SMALL[2:]]
     text = json.dumps(wanted, indent=indent)
     for offset in range(0, min(chunk, len(text)), 7):
@@ -136,10 +135,10 @@ def test_the_border_of_a_chunk_at_every_offset(
 
 @pytest.fixture
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(containers, "CHUNK", 300)
+    monkeypatch.setattr(document, "CHUNK", 300)
     monkeypatch.setattr(chunks, "RANGE", 900)
     monkeypatch.setattr(chunks, "FIRST", 700)
-    monkeypatch.setattr(containers, "LEAST", 1000)
+    monkeypatch.setattr(document, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     yield
 
@@ -207,7 +206,7 @@ def test_a_broken_event_costs_itself_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, comma: str, chunk: int, *, first: bool
 ) -> None:
     """And is reported with its byte. Neighbours that nest and whose texts hold brackets and quotes are whole."""
-    monkeypatch.setattr(containers, "CHUNK", chunk)
+    monkeypatch.setattr(document, "CHUNK", chunk)
     before = [] if first else [SMALL[0], BIG, {"ph": "X", "ts": 1, "args": {"deep": _wrapped(1, 30)}}]
     after = [SMALL[1], BIG, *SMALL[2:], BIG]
     hurt = FAULTS[fault](json.dumps(HURT))

@@ -15,8 +15,8 @@ import ktrace
 from ktrace.conversion import Conversion
 from ktrace.converters.perfetto.writing import arguments
 from ktrace.input.source import Source
-from ktrace.kit.trace_json import json_values
-from ktrace.kit.trace_json.repair import mend, mend_quotes
+from ktrace.kit.trace_json import events
+from ktrace.kit.trace_json.salvage import mend, mend_quotes
 from ktrace.report import Report
 
 SLICE = '{"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 1, "dur": 2}'
@@ -156,8 +156,8 @@ def test_text_that_is_no_utf8_in_an_event_after_a_fault(tmp_path: Path) -> None:
 def test_repeated_keys_are_found_in_long_events_part_by_part(
     element: str, repeats: bool, long: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_values, "LONG", long)
-    assert json_values.may_repeat(memoryview(element.encode())) is repeats
+    monkeypatch.setattr(events, "LONG", long)
+    assert events.may_repeat(memoryview(element.encode())) is repeats
 
 
 def test_control_bytes_and_bare_quotes_of_a_text_are_escaped() -> None:

@@ -19,7 +19,7 @@ from test_trace_json import kineto
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, StrictFailure
 from ktrace.input.source import Source
-from ktrace.kit.trace_json import chunks, containers, document
+from ktrace.kit.trace_json import chunks, document
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events, Member, RowsOf
 from ktrace.model.batch import Batch
@@ -71,10 +71,10 @@ def account(report: Report) -> Any:
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Small chunks and ranges; afterwards no child and no file is left."""
-    monkeypatch.setattr(containers, "CHUNK", 700)
+    monkeypatch.setattr(document, "CHUNK", 700)
     monkeypatch.setattr(chunks, "RANGE", 2100)
     monkeypatch.setattr(chunks, "FIRST", 700)
-    monkeypatch.setattr(containers, "LEAST", 1000)
+    monkeypatch.setattr(document, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     folder = tmp_path / "tmp"
     folder.mkdir()

@@ -15,7 +15,7 @@ from conftest import SAMPLES
 from fuzz.compare import difference, ways
 from nightly import few
 
-from ktrace.kit.trace_json import compiled_events
+from ktrace.kit.trace_json import decode
 from ktrace.pipeline.convert import convert
 
 CASES = int(os.environ.get("KTRACE_TIERS", "48"))
@@ -51,7 +51,7 @@ WORDS = [
 NUMBERS = [b"null", b"1e3", b'"7"', b"1.5", b"99999999999999999999", b"[1]", b"true", b"-1", b"1.2345"]
 NAMES = [b'"\\u0063at"', b'"kernel"', b'"X"', b'"C"', b'"ph"', b'"a\\\\n"', b'"a\\n"', b"5", b'"s"']
 
-pytestmark = pytest.mark.skipif(compiled_events.compiled is None, reason="ktrace.native isn't built here")
+pytestmark = pytest.mark.skipif(decode.compiled is None, reason="ktrace.native isn't built here")
 
 
 def damaged(text: bytes, chance: random.Random) -> bytes:

@@ -22,7 +22,7 @@ from worlds.world import Record
 import ktrace
 from ktrace.analysis.questions.checks import sentence
 from ktrace.cli import cli
-from ktrace.stages.clock_repair.shift import move_of, steps_of
+from ktrace.stages.clock_repair import move_of, steps_of
 
 SEEDS = range(15)
 _DEVICE = ("kernel", "collective", "copy")
@@ -156,7 +156,7 @@ def test_the_line_is_above_all_needs_and_falls_only_while_the_device_is_idle() -
         move = move_of(begin, need)
         assert bool(move.rate) is bool(rate)
         steps = steps_of(move, begin, np.append(begin[1:], begin[-1]))  # always busy
-        by = steps.of(begin)
+        by = steps.shift_at(begin)
         assert np.all(by >= need) and np.all(np.diff(by) >= 0)
         assert len(steps.at) == 1 or rate > 0
 

@@ -24,9 +24,7 @@ from ktrace.errors import InputError, UsageError
 from ktrace.model.batch import Batch
 from ktrace.naming.demangling import demangled
 from ktrace.pipeline.read import read_batches
-from ktrace.stages.replays import Arrows, with_own_captures
-from ktrace.stages.replays.gather import ANY, COPY, Capture, Replay, Run
-from ktrace.stages.replays.matching import fit, matched
+from ktrace.stages.replays import ANY, COPY, Arrows, Capture, Replay, Run, fit, matched, with_own_captures
 
 CAPTURE = SAMPLES / "kineto" / "graph-capture-of-rocm.pt.trace.json"
 REPLAYS = SAMPLES / "kineto" / "graph-replays-of-rocm.pt.trace.json"

@@ -1,5 +1,12 @@
 """What one reading knows: the report, texts, tracks, the state of each sequence, and the clocks.
 
+    track_descriptor { uuid 2  process { pid 4242  process_name "python3" } }
+    track_descriptor { uuid 3  parent_uuid 2  thread { pid 4242 tid 4243 thread_name "worker" } }
+    track_descriptor { uuid 9  parent_uuid 3  name "queue" }                 pid 4242, tid 4243, track "9"
+    track_descriptor { uuid 10 parent_uuid 2  counter { unit_name "W" } }    pid 4242, track "10"
+
+The sidecar of a trace that ktrace wrote maps uuids to their track columns.
+
     packet { clock_snapshot { clocks { BOOTTIME 1000 } clocks { REALTIME 1700000000000001000 }
                               clocks { 64  900  is_incremental } } }
 
@@ -21,14 +28,312 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant, words
 from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, fields_of, signed
-from ktrace.model.arrays import Int64
-from ktrace.model.batch import Batch
+from ktrace.model.arrays import Int64, UInt64
+from ktrace.model.batch import TRACK_COLUMNS, Batch
 
 from .. import field_numbers as f
 from ..sidecar import Sidecar
-from .argument_values import Chunk, Values
-from .sequence_state import SequenceState, TextPool
-from .tracks import Tracks
+from .arguments import Chunk, Values
+from .messages import SequenceState, TextPool, as_bytes, first, gather, int32, int64, text
+
+_UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}
+_UNIT = {number: _UNITS.get(name) for name, number in f.COUNTER_UNIT.items()}
+_INT_COLUMNS = ("pid", "tid", "device", "context", "stream")
+
+#: The machine's number is above this many bits of a uuid.
+_UUID_BITS = 64
+
+
+def with_machine(uuid: int, machine: int) -> int:
+    """The uuid with its machine before it: uuids are unique per machine only."""
+    return machine << _UUID_BITS | uuid
+
+
+def without_machine(uuid: int) -> int:
+    """The uuid without its machine."""
+    return uuid & ((1 << _UUID_BITS) - 1)
+
+
+def host_of(machine: int) -> str | None:
+    """A name for the host of a machine that has only a number; None for machine 0, the only one."""
+    return f"machine {machine}" if machine else None
+
+
+@dataclass
+class Descriptor:
+    """What the descriptors of a track contain."""
+
+    parent: int | None = None
+    name: str | None = None
+    description: str | None = None
+    pid: int | None = None
+    tid: int | None = None
+    order: int | None = None
+    is_process: bool = False
+    is_counter: bool = False
+    unit: str | None = None
+    scale: int = 1
+    incremental: bool = False
+
+
+@dataclass
+class TrackPlace:
+    """Where rows are: their track columns. A counter has a name and a unit; `uuid` is that of its descriptor."""
+
+    columns: dict[str, Any]
+    counter: str | None = None
+    unit: str | None = None
+    uuid: int | None = None
+    scale: int = 1
+    incremental: bool = False
+    total: float = 0.0  # sum of an incremental counter so far
+
+
+@dataclass
+class Processes:
+    """Names of processes and threads, and the process of each thread, from all kinds of packets."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    labels: dict[int, list[str]] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
+    commands: dict[int, str] = field(default_factory=dict)
+    threads: dict[tuple[int | None, int], str] = field(default_factory=dict)
+
+    def process(self, data: bytes) -> int:
+        """Reads a ProcessDescriptor and returns its pid."""
+        p = f.PROCESS_DESCRIPTOR
+        found = gather(data)
+        pid = int32(first(found, p["pid"], 0))
+        command = [text(part) for part in found.get(p["cmdline"], [])]
+        if name := text(first(found, p["process_name"], b"")) or " ".join(command):
+            self.names[pid] = name
+        if command:
+            self.commands[pid] = " ".join(command)
+        if labels := [text(label) for label in found.get(p["process_labels"], [])]:
+            self.labels[pid] = labels
+        return pid
+
+    def thread(self, data: bytes) -> tuple[int | None, int]:
+        """Reads a ThreadDescriptor and returns pid and tid."""
+        t = f.THREAD_DESCRIPTOR
+        found = gather(data)
+        pid: int | None = int32(first(found, t["pid"], 0)) if t["pid"] in found else None
+        tid = int64(first(found, t["tid"], 0))
+        if name := text(first(found, t["thread_name"], b"")):
+            self.threads[pid, tid] = name
+        return pid, tid
+
+    def tree(self, data: bytes) -> None:
+        """Reads a ProcessTree."""
+        for process in gather(data).get(f.PROCESS_TREE["processes"], []):
+            found = gather(as_bytes(process))
+            pid = int32(first(found, f.PROCESS["pid"], 0))
+            command = [text(part) for part in found.get(f.PROCESS["cmdline"], [])]
+            if command:
+                self.names.setdefault(pid, command[0])
+                self.commands[pid] = " ".join(command)
+            if f.PROCESS["ppid"] in found:
+                self.parents[pid] = int32(first(found, f.PROCESS["ppid"], 0))
+        for thread in gather(data).get(f.PROCESS_TREE["threads"], []):
+            found = gather(as_bytes(thread))
+            of = int32(first(found, f.THREAD["tgid"], 0)) if f.THREAD["tgid"] in found else None
+            if name := text(first(found, f.THREAD["name"], b"")):
+                self.threads.setdefault((of, int32(first(found, f.THREAD["tid"], 0))), name)
+
+
+class Tracks:
+    """Maps uuids to places. A place keeps its columns, even if another descriptor follows."""
+
+    def __init__(self, label: str, sidecar: Sidecar | None) -> None:
+        self.places: list[TrackPlace] = []
+        self._processes: dict[int, Processes] = {}
+        self.descriptors: dict[int, Descriptor] = {}
+        self._label = label
+        self._sidecar = sidecar
+        self._of_uuid: dict[int, int] = {}
+        self._of_key: dict[Any, int] = {}
+
+    def processes(self, machine: int) -> Processes:
+        """The processes of a machine."""
+        return self._processes.setdefault(machine, Processes())
+
+    def describe(self, data: bytes, machine: int = 0) -> None:
+        """Reads a TrackDescriptor. Raises ValueError if it isn't protobuf."""
+        t = f.TRACK_DESCRIPTOR
+        found = gather(data)
+        uuid = with_machine(int(first(found, t["uuid"], 0)), machine)
+        processes = self.processes(machine)
+        track = self.descriptors.setdefault(uuid, Descriptor())
+        if t["parent_uuid"] in found:
+            track.parent = with_machine(int(first(found, t["parent_uuid"], 0)), machine)
+        for name in ("name", "static_name", "atrace_name"):
+            track.name = text(first(found, t[name], b"")) or track.name
+        track.description = text(first(found, t["description"], b"")) or track.description
+        if t["sibling_order_rank"] in found:
+            track.order = int32(first(found, t["sibling_order_rank"], 0))
+        if t["process"] in found:
+            track.pid, track.is_process = processes.process(as_bytes(found[t["process"]][-1])), True
+        if t["thread"] in found:
+            track.pid, track.tid = processes.thread(as_bytes(found[t["thread"]][-1]))
+        if t["counter"] in found:
+            self._counter(track, as_bytes(found[t["counter"]][-1]))
+
+    def _counter(self, track: Descriptor, data: bytes) -> None:
+        c = f.COUNTER_DESCRIPTOR
+        found = gather(data)
+        track.is_counter = True
+        track.unit = text(first(found, c["unit_name"], b"")) or _UNIT.get(int(first(found, c["unit"], 0)))
+        track.scale = int64(first(found, c["unit_multiplier"], 0)) or 1
+        track.incremental = bool(first(found, c["is_incremental"], 0))
+        if builtin := int(first(found, c["type"], 0)):
+            names = {1: ("thread time", "ns"), 2: ("thread instructions", "count")}
+            name, unit = names.get(builtin, (None, None))
+            track.name, track.unit = track.name or name, track.unit or unit
+
+    def title(self, uuid: int) -> str:
+        """The name of a track, or of the thread that it is; '' if it has none."""
+        track = self.descriptors.get(uuid, Descriptor())
+        thread = (
+            self.processes(uuid >> _UUID_BITS).threads.get((track.pid, track.tid), "") if track.tid is not None else ""
+        )
+        return track.name or thread
+
+    def at(self, uuids: UInt64, machine: Int64) -> Int64:
+        """Returns the indexes of the places of many uuids, each of a machine."""
+        found = np.empty(len(uuids), np.int64)
+        for one in np.unique(machine).tolist():
+            mine = machine == one
+            distinct, back = distinct_of(uuids[mine])
+            found[mine] = np.array([self.place_number(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
+        return found
+
+    def place_number(self, uuid: int, machine: int) -> int:
+        """Returns the index of the place of a uuid."""
+        key = with_machine(uuid, machine)
+        number = self._of_uuid.get(key)
+        if number is None:
+            number = self._of_uuid[key] = self.add(self._place(key))
+        return number
+
+    def keyed(self, key: Any, **columns: Any) -> int:
+        """Returns the index of the place with that key; a new place gets these columns."""
+        number = self._of_key.get(key)
+        if number is None:
+            given = {name: value for name, value in columns.items() if value is not None}
+            number = self._of_key[key] = self.add(TrackPlace({"source": self._label} | given))
+        return number
+
+    def queue(self, iid: int, *, has_context: bool) -> int | None:
+        """Returns the index of the place that the sidecar has for a hardware queue, None if it has none.
+
+        A stage without a context has none in its columns either: it shares the queue of a stream that has one.
+        """
+        if self._sidecar is None or iid not in self._sidecar.queues:
+            return None
+        columns = _legal(self._sidecar.queues[iid])
+        if not has_context:
+            columns.pop("context", None)
+        return self.keyed(("queue", iid, has_context), **columns)
+
+    def add(self, place: TrackPlace) -> int:
+        """Adds a place and returns its index."""
+        self.places.append(place)
+        return len(self.places) - 1
+
+    def _place(self, uuid: int) -> TrackPlace:
+        if self._sidecar is not None and without_machine(uuid) in self._sidecar.tracks:
+            columns = _legal(self._sidecar.tracks[without_machine(uuid)])
+            counter, unit = columns.pop("counter", None), columns.pop("unit", None)
+            return TrackPlace({"source": self._label} | columns, counter, unit, uuid)
+        track = self.descriptors.get(uuid, Descriptor())
+        columns = {"source": self._label} | self._owner(uuid)
+        if host := host_of(uuid >> _UUID_BITS):
+            columns["host"] = host
+        if not (track.is_process or track.tid is not None) or track.is_counter:
+            columns["track"] = str(without_machine(uuid))
+        counter = (track.name or str(without_machine(uuid))) if track.is_counter else None
+        return TrackPlace(columns, counter, track.unit, uuid, track.scale, track.incremental)
+
+    def _owner(self, uuid: int) -> dict[str, Any]:
+        """The process and thread of a track: its own, or those of the nearest parent that has any."""
+        met: set[int] = set()
+        at: int | None = uuid
+        while at is not None and at not in met and at in self.descriptors:
+            met.add(at)
+            track = self.descriptors[at]
+            if track.pid is not None or track.tid is not None:
+                columns = {"pid": track.pid, "tid": track.tid}
+                return {name: value for name, value in columns.items() if value is not None}
+            at = track.parent
+        return {}
+
+    def columns(self, place: Int64) -> dict[str, pa.Array]:
+        """Returns the track columns, and the internal `run`, of rows at those places."""
+        used = np.flatnonzero(np.bincount(place, minlength=len(self.places)))
+        index = np.zeros(len(self.places), np.int32)
+        index[used] = np.arange(len(used))
+        back = pa.array(index[place])
+        found = {}
+        for name in (*TRACK_COLUMNS, "run"):
+            values = [self.places[number].columns.get(name) for number in used.tolist()]
+            if all(value is None for value in values):
+                continue
+            if name in _INT_COLUMNS:
+                found[name] = pa.array(values, pa.int64()).take(back)
+                continue
+            distinct = {value: number for number, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
+            codes = pa.array([distinct.get(value) for value in values], pa.int32()).take(back)
+            found[name] = pa.DictionaryArray.from_arrays(codes, pa.array(list(distinct), pa.string()))
+        return found
+
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """Yields the contents of the descriptors as rows of the catalog without source and id."""
+        for machine in sorted(self._processes):
+            yield from self._process_facts(machine)
+        for place in self.places:
+            track = self.descriptors.get(place.uuid) if place.uuid is not None else None
+            if track is None or "track" not in place.columns:
+                continue
+            facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
+            facts["parent_track"] = (
+                str(without_machine(track.parent)) if track.parent and not self._is_owner(track.parent) else None
+            )
+            key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
+            yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}
+
+    def _process_facts(self, machine: int) -> Iterator[dict[str, Any]]:
+        """Yields facts about the processes and threads of a machine."""
+        processes, host = self._processes[machine], host_of(machine)
+        described = [track for uuid, track in self.descriptors.items() if uuid >> _UUID_BITS == machine]
+        orders = {track.pid: track.order for track in described if track.is_process and track.order is not None}
+        if host:
+            yield {"entity": "host", "host": host, "name": host}
+        for pid in sorted({*processes.names, *processes.commands, *processes.labels, *processes.parents}):
+            facts = {
+                "command": processes.commands.get(pid),
+                "labels": processes.labels.get(pid),
+                "parent_pid": processes.parents.get(pid),
+            }
+            name, order = processes.names.get(pid), orders.get(pid)
+            key = {"entity": "process", "host": host, "pid": pid}
+            yield key | {"name": name, "order": order, "facts": _given(facts)}
+        for (of, tid), name in processes.threads.items():
+            yield {"entity": "thread", "host": host, "pid": of, "tid": tid, "name": name}
+
+    def _is_owner(self, uuid: int) -> bool:
+        track = self.descriptors.get(uuid)
+        return track is not None and (track.is_process or track.tid is not None)
+
+
+def _given(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _legal(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a sidecar that have the types of the model."""
+    types = dict.fromkeys(_INT_COLUMNS, int)
+    return {name: value for name, value in columns.items() if isinstance(value, types.get(name, str))}
+
 
 #: (sequence or 0, clock id)
 Clock = tuple[int, int]

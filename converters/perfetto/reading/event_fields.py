@@ -1,28 +1,44 @@
-"""TrackEvents taken apart: what each of them is, its track, name and category.
+"""What TrackEvents are: type, track, name and category; and which of them are calls and device work of other tools.
 
     track_event { SLICE_BEGIN  track 3  name_iid 1  category_iids 2 }                    a begin
     track_event { name_iid 1  legacy_event { phase 88  duration_us 12 } }                X: a whole slice
     track_event { name_iid 1  legacy_event { phase 98  global_id 7  id_scope "io" } }    b: begins on track "io/7"
 
-Older versions of Chrome write a `legacy_event`, which contains the phase of the JSON format.
+    category "kernel_dispatch"  agent "GPU-4"  queue 1  corr_id 7      kernel, device 4, stream 1, correlation 7
+    thread "stream 7" of process 0: correlation 7  grid [8, 1, 1]      kernel, device 0, stream 7, correlation 7
+    extra_data { "stream id" "7" } extra_data { "correlation" "7" }    stream 7, correlation 7
+
+Older versions of Chrome write a `legacy_event`, which contains the phase of the JSON format. rocprofv3 (rocprofiler-
+sdk, generatePerfetto.cpp), rocprof-sys and the first form of PyTorch write device work as slices on tracks of its own;
+the second form of PyTorch, and others, write stages whose arguments are texts. The first slice of a track tells whether
+it is a device's, since a begin and its end must be on one track.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, parse, signed, texts_at
+from ktrace.kit.rocm.common import agent, blocks_of, copy_kind
+from ktrace.kit.trace_json.dialect import Into, Rule
+from ktrace.kit.trace_json.draft import Draft, direction, mapped, numbered
+from ktrace.kit.trace_json.torch_categories import API, CATS, DEVICE, KERNEL, SYNC
 from ktrace.model.arrays import Int8, Int32, Int64
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import decoded, dump_json, encoded
 
 from .. import field_numbers as f
-from .argument_values import Chunk, chunk_codes
-from .context import Context, Events
-from .messages import first, gather, int32, int64, text
-from .sequence_state import look_up
+from .arguments import ANNOTATION, CHUNK_TEXT, INT, TRACE_TEXT, Chunk, chunk_codes, read_values
+from .context import Context, Events, TrackPlace
+from .messages import first, gather, int32, int64, look_up, text
 
 _T, _L = f.TRACK_EVENT, f.LEGACY_EVENT
 
@@ -193,3 +209,305 @@ def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found:
 
 def _shown(value: Value) -> int | str:
     return value if isinstance(value, int) else text(value)
+
+
+#: Arguments of AMD's tools.
+_AMD = {
+    "corr_id": Into("correlation"),
+    "group_segment_size": Into("shared_memory"),
+    "copy_bytes": Into("bytes"),
+    "bytes": Into("bytes"),
+    "size": Into("bytes"),
+}
+_CALL = Rule("api", columns={"corr_id": Into("correlation")})
+_COPY = Rule("memcpy", "device", _AMD)
+
+#: Slices without a category on the track of a stream, and those of unknown categories.
+_ON_STREAM = Rule("range", "device", DEVICE, named=((re.compile("Memcpy"), "memcpy"), (re.compile("Memset"), "memset")))
+_OTHER = Rule("range")
+
+#: Arguments of slices without a category -> what these are; the last one that a slice has counts.
+_SIGNS = {"cbid": API, "grid": KERNEL, "registers per thread": KERNEL, "cuda_sync_kind": SYNC}
+
+#: Category -> what its slices are; names of AMD's also begin with `rocm_`.
+_BY_CATEGORY: Mapping[str, Rule] = {
+    **CATS,
+    "kernel_dispatch": Rule("kernel", "device", _AMD),
+    "memory_copy": _COPY,
+    **dict.fromkeys(("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "hipfile_api"), _CALL),
+    **dict.fromkeys(("hip", "hsa", "rccl"), _CALL),
+    "marker_api": _OTHER,
+    "device_hip": Rule("kernel", "device", _AMD, named=((re.compile("(?i).*(copy|memcpy)"), "memcpy"),)),
+    "hip_stream": Rule(
+        "kernel",
+        "device",
+        _AMD,
+        kinds={f"SCRATCH_MEMORY_{word}": "range" for word in ("ALLOC", "FREE", "ASYNC_RECLAIM")},
+        named=((re.compile("MEMORY_COPY_"), "memcpy"),),
+    ),
+}
+_RULES = [_OTHER, _ON_STREAM, *{id(rule): rule for rule in _BY_CATEGORY.values() if rule is not _OTHER}.values()]
+_NUMBER_OF = {id(rule): number for number, rule in enumerate(_RULES)}
+
+#: Arguments of stages; the counterparts of `device id` and the like are columns of the queue.
+_STAGE = Rule(
+    "kernel",
+    "device",
+    DEVICE
+    | {
+        "registers_per_thread": Into("registers", "int32"),
+        "shared_mem": Into("shared_memory"),
+        "copy kind": Into("copy_kind", "copy"),
+    },
+)
+
+#: Calls that have no category and no `cbid`: they have a correlation and a name of their API.
+_CALL_NAME = r"(cuda|cu|hip)[A-Z]\w*$"
+
+#: Numbers of a collective: a stage's arguments are all texts.
+_NUMBERS = ("In msg nelems", "Out msg nelems", "Group size", "Rank")
+
+_STREAM = re.compile(r"stream\s*(?:[#\[][\s\"]*)?(\d{1,18})(?!\d)", re.IGNORECASE)
+_STREAM_THREAD = re.compile(r"stream -?\d{1,18}")
+_THREAD = re.compile(r"THREAD \d+ \((\d{1,18})\)")
+#: A stream in rocprof-sys' traces: kernels there name no device, and copies the nodes of their agents, CPUs included.
+_HIP_STREAM = re.compile("HIP Activity Stream ")
+_LANE = re.compile(r"\[(\d{1,18})\] .")
+_QUEUE = re.compile(r"queue\s*(?:[#\[]\s*)?(\d{1,18})(?!\d)", re.IGNORECASE)
+_DEVICE_NAME = re.compile(r"(?:agent|compute|dispatch|device|gpu)\s*\[?(\d{1,9})(?!\d)", re.IGNORECASE)
+_SIZE = re.compile(r"\(?\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\)?")
+
+Columns = dict[str, pa.Array]
+
+
+def stream_of_queue(name: str) -> tuple[int | None, str]:
+    """The stream that a hardware queue is, and its name: 7 for "Stream #7" and "[007] stream 7", "[7] all-gather"."""
+    found = _LANE.match(name)
+    title = name[found.end() - 1 :].strip() if found else name.strip()
+    found = found or _STREAM.fullmatch(title)
+    return (int(found[1]), title) if found else (None, name)
+
+
+def rules_of(context: Context, chunk: Chunk, parsed: Parsed) -> Int64:
+    """The number of the rule for each event: by its category, by its track, or because it submits device work."""
+    pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
+    codes, back = np.unique(parsed.category, return_inverse=True)
+    found = np.array([_number_of(pool.texts[code] if code >= 0 else "") for code in codes.tolist()], np.int64)[back]
+    is_call = np.zeros(len(found), np.bool_)
+    is_call[parsed.fields.get(_T["gpu_correlation"], LENGTH).owner] = True
+    found[is_call & (found == 0)] = _NUMBER_OF[id(API)]
+    places, back = np.unique(parsed.place, return_inverse=True)
+    on_stream = np.array([_is_stream(context, context.tracks.places[place]) for place in places.tolist()], np.bool_)
+    found[on_stream[back] & (parsed.category < 0)] = _NUMBER_OF[id(_ON_STREAM)]
+    _place_on_devices(context, chunk, parsed, found)
+    return found
+
+
+def _number_of(category: str) -> int:
+    rules = (_BY_CATEGORY.get(word.removeprefix("rocm_"), _OTHER) for word in category.split(","))
+    return next((number for rule in rules if (number := _NUMBER_OF[id(rule)])), 0)
+
+
+def rule(number: int) -> Rule:
+    """The rule with a number; 0 is that of all other events."""
+    return _RULES[number]
+
+
+def _is_stream(context: Context, place: TrackPlace) -> bool:
+    """Whether a track is a thread with the name of a stream."""
+    track = context.tracks.descriptors.get(place.uuid) if place.uuid is not None else None
+    if place.uuid is None or track is None or track.tid is None:
+        return False
+    return _STREAM_THREAD.fullmatch(context.tracks.title(place.uuid).strip()) is not None
+
+
+def _place_on_devices(context: Context, chunk: Chunk, parsed: Parsed, rules: Int64) -> None:
+    """Moves tracks to devices whose first slice is device work."""
+    begins = np.flatnonzero(np.isin(parsed.event_type, (BEGIN, COMPLETE, INSTANT)))
+    places, first = np.unique(parsed.place[begins], return_index=True)
+    for place, row in sorted(zip(places.tolist(), begins[first].tolist(), strict=True), key=lambda pair: pair[1]):
+        if place in context.decided_places:
+            continue
+        context.decided_places.add(place)
+        if _RULES[rules[row]].place == "host":
+            _to_thread(context, context.tracks.places[place])
+        else:
+            name = parsed.name[row]
+            pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
+            given = _arguments_of(chunk, parsed, row)
+            _to_device(context, context.tracks.places[place], pool.texts[name] if name >= 0 else "", given)
+
+
+def _to_thread(context: Context, place: TrackPlace) -> None:
+    """Gives a track that is a thread by its name alone, as rocprofv3 writes all but the first, its thread id."""
+    title = context.tracks.title(place.uuid) if place.uuid is not None else ""
+    if "tid" not in place.columns and (thread := _THREAD.fullmatch(title.strip())):
+        place.columns = {key: value for key, value in place.columns.items() if key != "track"} | {"tid": int(thread[1])}
+
+
+def _arguments_of(chunk: Chunk, parsed: Parsed, row: int) -> dict[str, int | str]:
+    """The arguments of an event that are whole numbers or texts."""
+    column = parsed.fields.get(_T["debug_annotations"], LENGTH)
+    mine = column.owner == row
+    state = parsed.events.state[column.owner[mine]]
+    read = read_values(chunk, column.owner[mine], state, column.start[mine], signed(column.value)[mine], ANNOTATION)
+    found: dict[str, int | str] = {}
+    for key, value_type, number in zip(*(part.tolist() for part in read[1:]), strict=True):
+        texts = {CHUNK_TEXT: chunk.chunk_texts, TRACE_TEXT: chunk.trace_texts}.get(value_type)
+        if value_type == INT or (texts and number >= 0):
+            found[chunk.argument_names.texts[key]] = texts.texts[number] if texts else number
+    return found
+
+
+def _to_device(context: Context, place: TrackPlace, name: str, given: Mapping[str, int | str]) -> None:
+    """Replaces process and thread of a track by device, context and stream, as far as they are known.
+
+    A copy to the host is on its source device. Tracks that would become one keep their names.
+    """
+    track = context.tracks.descriptors.get(place.uuid) if place.uuid is not None else None
+    title = context.tracks.title(place.uuid) if place.uuid is not None else ""
+    is_thread = track is not None and track.tid is not None
+    kept = ("source", "host") if is_thread else ("source", "host", "pid")
+    columns = {key: value for key, value in place.columns.items() if key in kept}
+    agents = ("src_agent", "src_agent_id", "dst_agent", "dst_agent_id")
+    agents = agents if copy_kind(name) == "DtoH" else (*agents[2:], *agents[:2])
+    numbers = (agent(given[key]) for key in ("device", "device id", "agent", "agent_id", *agents) if key in given)
+    device = next((number for number in numbers if number is not None), None)
+    if _HIP_STREAM.match(title):
+        device = None
+    elif device is None:
+        spelled = _DEVICE_NAME.search(title)
+        device = int(spelled[1]) if spelled else place.columns.get("pid") if is_thread else None
+    by_name, queue = _STREAM.search(title), _QUEUE.search(title)
+    streams = (
+        given.get("stream"),
+        int(by_name[1]) if by_name else None,
+        given.get("stream_id") or given.get("stream_ID") or None,
+        int(queue[1]) if queue else None,
+        given.get("queue"),
+        given.get("stream_id", given.get("stream_ID")),
+        place.columns.get("tid") if is_thread else None,
+    )  # the first that is known
+    stream = next((number for number in streams if isinstance(number, int)), None)
+    known = {"device": device, "context": given.get("context"), "stream": stream}
+    columns |= {key: value for key, value in known.items() if isinstance(value, int) and value >= 0}
+    own = tuple(columns.items())
+    if (stream is None and not is_thread) or own in context.device_tracks:
+        columns["track"] = title or place.columns.get("track") or str(place.uuid)
+    context.device_tracks.add(own)
+    place.columns = columns
+
+
+def as_work(rule: Rule, columns: Columns, arguments: Columns) -> Columns:
+    """The columns of some events of one rule, with the arguments that have none."""
+    columns = dict(columns)
+    kinds, moves = _kinds(rule, columns, arguments), dict(rule.columns)
+    if rule in (_OTHER, _ON_STREAM):
+        for key in _SIGNS.keys() & arguments.keys():
+            moves |= _SIGNS[key].columns
+        if pc.any(pc.equal(kinds, "api")).as_py():
+            moves |= API.columns
+    if rule.place == "device":
+        directions = by_distinct(columns["name"], lambda name: direction(name) or copy_kind(name), pa.string())
+        columns["copy_kind"] = pc.if_else(pc.equal(kinds, "memcpy"), directions, None)
+        _without_places(columns, arguments)
+        _sizes(columns, arguments)
+    columns["kind"] = encoded(kinds)
+    return _moved(moves, columns, arguments)
+
+
+def _kinds(rule: Rule, columns: Columns, arguments: Columns) -> pa.Array:
+    """The kind of each event; instants and counters stay what they are."""
+    given = decoded(columns["kind"])
+    found = by_distinct(columns["name"], rule.kind_of, pa.string())
+    if rule is _ON_STREAM and "correlation" in arguments:  # work has one
+        found = pc.if_else(pc.and_(pc.equal(found, "range"), arguments["correlation"].is_valid()), "kernel", found)
+    if rule in (_OTHER, _ON_STREAM):
+        for key, sign in _SIGNS.items():
+            if key in arguments and (rule is _ON_STREAM or sign.place == "host"):
+                found = pc.if_else(arguments[key].is_valid(), sign.kind, found)
+    if rule is _OTHER and "correlation" in arguments:
+        is_call = pc.match_substring_regex(decoded(columns["name"]), f"^{_CALL_NAME}")
+        nameless = pc.and_(arguments["correlation"].is_valid(), decoded(columns["cat"]).is_null())
+        found = pc.if_else(pc.fill_null(pc.and_(is_call, nameless), False), "api", found)
+    return pc.if_else(pc.equal(given, "range"), found, given)
+
+
+def stage_columns(columns: Columns, arguments: Columns) -> Columns:
+    """The columns of stages: arguments of other tools that have a column, texts of digits among them."""
+    columns, count = dict(columns), len(columns["ts"])
+    shared = [_to_integers(arguments.pop(f"shared_mem_{part}", None)) for part in ("static", "dynamic")]
+    known = [part for part in shared if part is not None]
+    if known:
+        total = known[0] if len(known) == 1 else pc.add(*(part.fill_null(0) for part in known))
+        arguments["shared_mem"] = pc.if_else(known[-1].is_valid(), total, known[0])
+    for name in ("device", "context", "stream"):
+        own, given = columns.get(name, pa.nulls(count, pa.int64())), _to_integers(arguments.get(f"{name} id"))
+        if given is not None:
+            first = (given, own) if name == "context" else (own, given)  # a graphics context is the trace's own number
+            columns[name] = pc.coalesce(*first)
+        elif name == "stream" and (given := _to_integers(arguments.get(name))) is not None:
+            columns[name] = pc.coalesce(own, given)
+    if "stream" in columns and "track" in columns:
+        columns["track"] = pc.if_else(columns["stream"].is_valid(), None, decoded(columns["track"]))
+    _without_places(columns, arguments)
+    for key in _NUMBERS:
+        whole, rest = numbered(arguments[key]) if key in arguments else (None, None)
+        if whole is not None and rest is None:
+            arguments[key] = whole
+    return _moved(_STAGE.columns, columns, arguments)
+
+
+def _to_integers(column: pa.Array | None) -> pa.Array | None:
+    """The whole numbers of a column, also those in texts."""
+    return None if column is None else numbered(column)[0]
+
+
+def _moved(moves: Mapping[str, Into], columns: Columns, arguments: Columns) -> Columns:
+    """Moves arguments to their columns."""
+    draft = Draft(np.arange(len(columns["ts"])), {f"args.{key}": column for key, column in arguments.items()}, columns)
+    for key, into in moves.items():
+        if into.how in ("int", "int32") and (column := draft.left.get(f"args.{key}")) is not None:
+            taken, rest = numbered(column)
+            if taken is not None and rest is None:
+                draft.left[f"args.{key}"] = taken
+        draft.move(key, into)
+    return columns | {name: column for name, column in draft.left.items() if name.startswith("args.")}
+
+
+def _without_places(columns: Columns, arguments: Columns) -> None:
+    """Drops arguments that repeat a column of the track, such as `stream`, `stream id`; -1 is none."""
+    for key in ("device", "stream", "context", "device id", "stream id", "context id"):
+        name, column = key.removesuffix(" id"), arguments.get(key)
+        taken = None if column is None else numbered(column)[0]
+        if taken is not None:
+            same = pc.equal(taken, pc.coalesce(columns.get(name, pa.nulls(len(taken), pa.int64())), -1))
+            arguments[key] = pc.if_else(pc.fill_null(same, False), None, decoded(column))
+
+
+def _sizes(columns: Columns, arguments: Columns) -> None:
+    """Makes grid and block of AMD's work-items: "(1024,1,1)", or their product, of which only the total is known."""
+    grid, group = (_axes(arguments.get(key)) for key in ("grid_size", "workgroup_size"))
+    if not grid or len(grid) != len(group):
+        return
+    left = arguments["grid_size"].is_null()
+    for axis, items, threads in zip("xyz", grid, group, strict=False):
+        made = blocks_of(items, threads)
+        if made is not None:
+            columns[f"grid_{axis}"], columns[f"block_{axis}"] = made.blocks, threads
+            left = pc.or_(left, made.left.is_valid())
+    arguments["grid_size"] = pc.if_else(left, decoded(arguments["grid_size"]), None)
+    del arguments["workgroup_size"]
+
+
+def _axes(column: pa.Array | None) -> list[pa.Array]:
+    """Three columns of texts such as "(1024,1,1)", one of whole numbers, none of anything else."""
+    if column is None or pa.types.is_integer(column.type):
+        return [] if column is None else [column]
+    found = [mapped(column, pa.int64(), partial(_axis, axis))[0] for axis in (1, 2, 3)]
+    return [axis for axis in found if axis is not None]
+
+
+def _axis(axis: int, text: Any) -> int | None:
+    match = _SIZE.fullmatch(text if isinstance(text, str) else "")
+    return int(match[axis]) if match else None

@@ -31,11 +31,10 @@ from ktrace.store.joins import positions
 
 from .. import field_numbers as f
 from ..sidecar import Sidecar
-from .argument_values import Chunk
-from .context import Context, Events
+from .arguments import Chunk
+from .context import Context, Events, Tracks, without_machine
 from .event_fields import Parsed
 from .messages import double, int64, repeated
-from .tracks import Tracks, without_machine
 
 _T = f.TRACK_EVENT
 
@@ -69,7 +68,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
             uuids = repeated(message, _T[tracks]) or default
             given = _doubles(message, _T[name]) if number is double else repeated(message, _T[name])
             for uuid, value in zip(uuids, given, strict=False):
-                number_of_place = context.tracks.of(uuid, state.machine)
+                number_of_place = context.tracks.place_number(uuid, state.machine)
                 track = context.tracks.places[number_of_place]
                 figure = number(value) * track.scale
                 if track.incremental:
@@ -310,5 +309,5 @@ def _repeats_correlation(context: Context, calls: Int64, started: Int64) -> Bool
     ids, values, pids = ids[order], values[order], pids[order]
     of_call, of_work = positions(calls, ids), positions(started, ids)
     same_process = (pids[of_call] == pids[of_work]) | (pids[of_work] < 0)
-    found: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
-    return found
+    mask: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
+    return mask

@@ -16,13 +16,21 @@ from ktrace.store.joins import ranges
 
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
-from .argument_values import Chunk
+from .arguments import Chunk
 from .context import Context, Events, PacketTimes
-from .gpu_packets import GpuPackets
-from .interned_stages import Specifications
-from .messages import COUNTER, EVENT, STAGE, Alternatives, Data, inflated, joined_bytes, packets, test_event_text
-from .render_stages import read_stages
-from .sequence_state import SequenceState
+from .gpu_packets import GpuPackets, Specifications, read_stages
+from .messages import (
+    COUNTER,
+    EVENT,
+    STAGE,
+    Alternatives,
+    Data,
+    SequenceState,
+    inflated,
+    joined_bytes,
+    packets,
+    test_event_text,
+)
 from .track_events import read_foreign_events, read_ktrace_events
 
 _P = f.TRACE_PACKET

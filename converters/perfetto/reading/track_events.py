@@ -26,13 +26,22 @@ from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match
 
 from .. import field_numbers as f
-from .argument_values import ANNOTATION, INT, JSON, Chunk, Values, joined_values, read_values
+from .arguments import (
+    ANNOTATION,
+    INT,
+    JSON,
+    Chunk,
+    Restore,
+    Values,
+    event_batches,
+    joined_values,
+    read_values,
+    restore_event,
+)
 from .context import Context, Events
-from .device_work import as_work, rule, rules_of
-from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, parse_events
+from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, as_work, parse_events, rule, rules_of
 from .extra_rows import extra_counters, flow_links, submissions
 from .messages import bits
-from .rows import Restore, event_batches, restore_event
 
 _T = f.TRACK_EVENT
 _KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]

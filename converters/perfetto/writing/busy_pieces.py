@@ -69,7 +69,7 @@ class Pieces(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.track)
 
-    def of(self, track: int) -> Pieces:
+    def of_track(self, track: int) -> Pieces:
         """Those of a track."""
         mine = self.track == track
         return Pieces(*(getattr(self, name)[mine] for name in self.__struct_fields__))
@@ -176,7 +176,10 @@ class BusyPieces:
         start = batch.column("ts").to_numpy()[rows]
         dur = batch.durations[rows]
         kernel = words_in(kinds, ("kernel",))[rows]
-        operation = self._operations(batch, rows, kernel)
+        names = encoded(batch.column("name"))
+        codes = names.indices.fill_null(0).to_numpy()[rows] * np.int64(2) + kernel
+        words = names.dictionary
+        operation = _values_of(codes, lambda code: self._number(words[code // 2].as_py(), bool(code % 2)))
         self._gather(track, start, start + dur, kernel.astype(np.int64), operation)
 
     def _gather(self, track: Int64, start: Int64, end: Int64, kernel: Int64, operation: Int64) -> None:
@@ -194,13 +197,6 @@ class BusyPieces:
         self._waiting += len(new)
         if self._waiting > max(2 * self._most, len(self._parts[0])):
             self.finish()
-
-    def _operations(self, batch: TimelineBatch, rows: Int64, kernel: Bools) -> Int64:
-        """Returns the number of the operation of each row."""
-        names = encoded(batch.column("name"))
-        codes = names.indices.fill_null(0).to_numpy()[rows] * np.int64(2) + kernel
-        words = names.dictionary
-        return _values_of(codes, lambda code: self._number(words[code // 2].as_py(), bool(code % 2)))
 
     def _number(self, name: str, kernel: bool) -> int:
         known = self._numbers.get((name, kernel))

@@ -4,7 +4,7 @@ root                      uuid 0: processes and threads are in our order
   python3                 ProcessDescriptor; the viewer adds the process id to its name
     pt_main_thread        ThreadDescriptor; the viewer adds the thread id to its name
     queue                 a track; slices that overlap without nesting are on a second one, which is drawn below it
-  NVIDIA H100 #0          the process of a device (`device_processes.py`)
+  NVIDIA H100 #0          the process of a device (`derived_tracks.py`)
     context 1             a track
     power                 CounterDescriptor
 
@@ -14,6 +14,7 @@ process has no others, and so is what ktrace explains.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -23,8 +24,7 @@ from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_tr
 
 from .. import field_numbers as f
 from ..wire import bytes_field, int_field, text_field
-from .gpu_tracks import Gpu, Gpus
-from .track_names import HIGHEST_PID, distinguishing, in_order_of_names, with_tids, without_tid
+from .render_stages import Gpu, Gpus
 
 #: Tracks of events have lower uuids than devices.
 _DEVICES = 1 << 62
@@ -114,7 +114,7 @@ class Descriptors:
         tracks: dict[int, list[Node]] = {}
         for device in (node for process in self._processes for node in process.children if node.kind == "device"):
             numbers = [node.number for node in device.walk() if node.number is not None]
-            if numbers and (found := gpus.of(numbers[0])):
+            if numbers and (found := gpus.get(numbers[0])):
                 self._gpus[id(device)] = found
                 tracks.setdefault(found.number, []).extend(
                     ([device] if device.number is not None else []) + device.children
@@ -420,3 +420,58 @@ def merge_key(key: int) -> bytes:
         f.TRACK_DESCRIPTOR["sibling_merge_behavior"],
         f.SIBLING_MERGE_BEHAVIOR["SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY"],
     ) + int_field(f.TRACK_DESCRIPTOR["sibling_merge_key_int"], key)
+
+
+#: A process id has 31 bits and a sign.
+HIGHEST_PID = 2**31 - 1
+
+
+def with_tids(taken: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]]:
+    """Returns thread ids that aren't taken, and names without them: a viewer shows "stream" and 7 as "stream 7"."""
+    words = [name.rpartition(" ") for name in names]
+    wanted = [int(digits) if word and digits.isdecimal() and len(digits) < 11 else None for word, _, digits in words]
+    tids = give_ids([*dict.fromkeys(taken), *wanted], HIGHEST_PID)[-len(names) :] if names else []
+    return [
+        (tid, word if tid == number else name)
+        for tid, number, name, (word, *_) in zip(tids, wanted, names, words, strict=True)
+    ]
+
+
+_THREAD = re.compile(r"thread ([0-9]+)(?: \((.+)\))?")
+
+
+def without_tid(name: str, tid: int) -> str:
+    """The name of a thread without its id, which the viewer adds; empty if nothing else is left.
+
+    PyTorch calls a thread "thread 4243 (pt_autograd_0)".
+    """
+    match = _THREAD.fullmatch(name)
+    return (match[2] or "") if match and match[1] == str(tid) else name
+
+
+def in_order_of_names(names: Sequence[str]) -> list[str]:
+    """Adds leading spaces to names so that a viewer that sorts by name keeps their order.
+
+    The viewer sorts hardware queues, and tracks directly below a process, by name and ignores their rank. A page
+    doesn't show leading spaces.
+    """
+    given: list[str] = []
+    spaces = 0
+    for name, following in zip(reversed(names), [None, *reversed(names)], strict=False):
+        if following is not None and _sorted_by(name) > _sorted_by(following):
+            spaces += 1
+        given.append(" " * spaces + name)
+    return given[::-1]
+
+
+def _sorted_by(name: str) -> str:
+    return name.lower()
+
+
+def distinguishing(process: Node) -> str:
+    """What distinguishes the GPUs of a process: its rank, or its host without domain, else its name."""
+    if not process.shown.labels:
+        return process.shown.name
+    label = process.shown.labels[0]
+    host = label.partition(".")[0]
+    return label if host.isdigit() else host  # an address stays whole

@@ -24,13 +24,11 @@ from ktrace.stages.order import TimelineBatch
 from .. import field_numbers as f
 from ..sidecar import STAGE_RESERVED
 from ..wire import bytes_tag, int_tag, varint
-from .arguments import TYPE_NAMES, ArgumentTexts
+from .arguments import TYPE_NAMES, ArgumentTexts, ArrowBook, HostArrows
 from .busy_pieces import BusyPieces, Pieces
+from .derived_tracks import DeviceProcesses, RootTrack, TakenNames
 from .descriptors import root
-from .device_processes import DeviceProcesses
-from .extra_fields import ArrowBook, HostArrows
 from .fields import CodedField, PieceTable
-from .gpu_tracks import Gpus
 from .kernel_counters import (
     DERIVED,
     ESTIMATE,
@@ -40,8 +38,7 @@ from .kernel_counters import (
     launch_arguments,
     metrics_of,
 )
-from .render_stages import RenderStages, StageRows
-from .root_tracks import RootTrack, TakenNames
+from .render_stages import Gpus, RenderStages, StageRows
 from .sequences import Events, Packets, TraceOutput, columns_of, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
@@ -102,7 +99,12 @@ class Machine:
         lost = _without_value(batch)
         host_arrows, waits, dropped_ends = self._arrows.split(batch, stage)
         rows = np.flatnonzero(stage)
-        self._define_queues(np.unique(batch.track[rows]).tolist())
+        for number in np.unique(batch.track[rows]).tolist():
+            stream = self._tracks.queue_track(number)
+            if stream not in self._gpus.queues:
+                self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
+            if number not in self._gpus.queues:
+                self._gpus.share(number, stream)
         encode = partial(self._encoded_stages, batch, rows, waits, metric)
         with meanwhile(encode, worthwhile=len(rows) >= _FEW) as stages:
             self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
@@ -110,7 +112,10 @@ class Machine:
         self._write(self._gpu.interning(self._stages.fresh()))
         self._output.make(packets, worthwhile=len(rows) >= _FEW)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
-        self._add_kernels(batch, rows)
+        rows = rows[words_in(batch.column("kind"), ("kernel", "graph"))[rows]]
+        if len(rows):
+            ts = batch.column("ts").to_numpy()[rows]
+            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + batch.durations[rows])
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
     def close(self, found: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack]) -> None:
@@ -118,7 +123,9 @@ class Machine:
         entries, ts, fields = self._counters.finish()
         if len(ts):
             self._write(self._gpu.interning(entries))
-            self._output.make(Packets(self._gpu, _COUNTER).of([Events(fields, np.arange(len(ts)))], ts - self._origin))
+            self._output.make(
+                Packets(self._gpu, _COUNTER).encode([Events(fields, np.arange(len(ts)))], ts - self._origin)
+            )
             entries, ts, fields = self._counters.closing()
             opening, make = self._devices.counters(entries, ts - self._origin, fields)
             self._write(opening)
@@ -148,13 +155,13 @@ class Machine:
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
         placed = CodedField(place.table, place.codes[position[rows]])
-        host = HostRows(_select(batch, rows), placed, arrows.of(rows), self._source[batch.track[rows]])
+        host = HostRows(_select(batch, rows), placed, arrows.at_rows(rows), self._source[batch.track[rows]])
         fields = self._events.fields(host)
         self._write_definitions()
         begin = Events(fields, position[rows], host.batch.column("id").to_numpy())
         ends = np.flatnonzero(~is_row[at])
         end = Events([CodedField(place.table, place.codes[ends])], ends)
-        packets = Packets(self._host, _EVENT).of([begin, end], edges.ts[at] - self._origin)
+        packets = Packets(self._host, _EVENT).encode([begin, end], edges.ts[at] - self._origin)
         self._output.make(packets, worthwhile=len(at) >= _FEW)
         for start in range(len(at), len(every), _MANY):
             self._write_ends(batch, every[start : start + _MANY])
@@ -162,7 +169,7 @@ class Machine:
     def _write_ends(self, batch: TimelineBatch, at: Int64) -> None:
         """Writes ends that no begin follows: those of all slices, where very many overlap."""
         ends = Events([self._placed_edges(batch, at)], np.arange(len(at)))
-        self._output.make(Packets(self._host, _EVENT).of([ends], batch.edges.ts[at] - self._origin))
+        self._output.make(Packets(self._host, _EVENT).encode([ends], batch.edges.ts[at] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -189,15 +196,6 @@ class Machine:
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
         return CodedField(PieceTable(pieces), found.indices.to_numpy())
 
-    def _define_queues(self, tracks: list[int]) -> None:
-        """Makes the queues of tracks with render stages."""
-        for number in tracks:
-            stream = self._tracks.queue_track(number)
-            if stream not in self._gpus.queues:
-                self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
-            if number not in self._gpus.queues:
-                self._gpus.share(number, stream)
-
     def _encoded_stages(
         self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, metric: KernelMetrics
     ) -> Callable[[], memoryview]:
@@ -218,7 +216,7 @@ class Machine:
         stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
         events = Events(self._stages.fields(stages), np.arange(len(ts)), part.column("id").to_numpy())
         self._add_estimates(part, stages)
-        return Packets(self._gpu, _STAGE).of([events], ts - self._origin)
+        return Packets(self._gpu, _STAGE).encode([events], ts - self._origin)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):
@@ -235,13 +233,6 @@ class Machine:
             value=value,
             estimate=True,
         )
-
-    def _add_kernels(self, batch: TimelineBatch, rows: Int64) -> None:
-        """Tells the counters of kernels when kernels run."""
-        rows = rows[words_in(batch.column("kind"), ("kernel", "graph"))[rows]]
-        if len(rows):
-            ts = batch.column("ts").to_numpy()[rows]
-            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + batch.durations[rows])
 
     def _gpu_numbers(self, track: Int32) -> Int64:
         numbers = np.zeros(len(self._timeline.tracks), np.int64)

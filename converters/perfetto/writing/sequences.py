@@ -101,7 +101,7 @@ class Packets:
         self._tag = tag
         self._later = ConstantField(sequence.later())
 
-    def of(self, events: Several[Events], ts: Int64) -> Callable[[], memoryview]:
+    def encode(self, events: Several[Events], ts: Int64) -> Callable[[], memoryview]:
         """Returns what makes the bytes of packets in order. `ts` has the timestamps by position."""
         make = encoder("Trace", [Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
         return lambda: make()[0]

@@ -8,6 +8,7 @@ A trace may have tens of thousands of these, so that they are columns; a `Group`
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class KernelGrids:
             "grid", lambda rows: np.searchsorted(self._cells, cell(rows)).astype(np.int32), len(self._cells)
         )
 
+    @cached_property
     def by_kernel(self) -> dict[str, dict[str, int]]:
         """The place of each grid of each kernel, without those that no step has if there are steps."""
         there = self._cells >= 0

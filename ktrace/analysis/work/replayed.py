@@ -17,7 +17,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
-from ktrace.stages.replays.gather import CAPTURED_DIMS, CAPTURED_IN, DIMS, MODULE
+from ktrace.stages.replays import CAPTURED_DIMS, CAPTURED_IN, DIMS, MODULE
 from ktrace.store import Spill
 from ktrace.store.joins import coded, distinct_rows
 

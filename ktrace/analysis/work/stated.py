@@ -30,30 +30,30 @@ _UNITS = ("ns", "%", "B", "B/s", "count")
 
 
 class Stated:
-    """Collects the figures; `rows` are None once there are too many."""
+    """Collects the figures, and the times of ranges, which are figures where nothing else is there."""
 
     def __init__(self) -> None:
-        self._rows: list[dict[str, Any]] | None = []
+        self._rows: dict[str, list[dict[str, Any]] | None] = {"metric": [], "range": []}
 
     def add(self, batch: Batch) -> None:
         """Collects the figures among some summaries."""
-        if self._rows is None:
-            return
-        is_stated = words_in(batch.column("kind"), ("metric",))
+        alone = words_in(batch.column("kind"), tuple(self._rows))
         for owner in ("parent", "device", "stream"):
             if batch.has(owner):
-                is_stated &= ~truth(batch.column(owner).is_valid())
+                alone &= ~truth(batch.column(owner).is_valid())
         there = [name for name in _NEEDED if batch.has(name)]
-        columns = batch.columns.select(there).filter(pa.array(is_stated))
-        if len(columns) + len(self._rows) > _MOST:
-            self._rows = None
-        elif len(columns):
-            self._rows += to_rows(Batch("summaries", columns))
+        for kind, rows in self._rows.items() if alone.any() else ():
+            of_kind = alone & words_in(batch.column("kind"), (kind,))
+            columns = batch.columns.select(there).filter(pa.array(of_kind))
+            if rows is not None and len(columns) + len(rows) > _MOST:
+                self._rows[kind] = None
+            elif rows is not None and len(columns):
+                rows.extend(to_rows(Batch("summaries", columns)))
 
-    def figures(self) -> list[tuple[str, str]]:
-        """Name and figure of each, in the order of the source; none without a value."""
+    def figures(self, *, ranges: bool = False) -> list[tuple[str, str]]:
+        """Name and figure of each, in the order of the source; none without a value. With `ranges`, those of these."""
         figures: dict[str, str] = {}
-        for row in self._rows or ():
+        for row in (*(self._rows["metric"] or ()), *(self._rows["range"] or () if ranges else ())):
             figure = next((name for name in _FIGURES if row.get(name) is not None), None)
             if figure is None:
                 continue

@@ -10,10 +10,9 @@ The rows of a batch are encoded a column at a time: null columns are left out; `
 JSON text; NaN and the infinities are strings. Arrow joins the texts of the columns, so Python code runs only for
 strings that need escapes.
 
-record_lines        finds the records in JSON Lines, and in the JSON document as ktrace writes it
-record_forms        what differs between JSON Lines and JSON documents
+record_forms        finds the records in JSON Lines and in JSON documents, and writes them
 record_batches      makes batches of many records at once
-flat_table          batches as one table, for Parquet and CSV; `flat_rows` reads it back
+flat_tables         batches as one table, for Parquet, Arrow and CSV, and back
 unique_ids          what all readers of these leave out: rows that repeat an id
 """
 

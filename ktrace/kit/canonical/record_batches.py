@@ -37,7 +37,7 @@ class RecordBatches:
         self._waiting = dict.fromkeys(RECORDS, 0)
         self._expected: dict[str, frozenset[str]] = {}
 
-    def take(self, text: bytes, where: str) -> str:
+    def feed(self, text: bytes, where: str) -> str:
         """Adds one record and returns its name. Raises BadRecord."""
         record, row, extra = self._decoder.decode(text, where)
         if extra:

@@ -24,7 +24,7 @@ from ktrace.model.arrays import Int64, is_number
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Report
 
-from .dictionaries import constant
+from .dictionaries import constant, mapped_words
 
 #: Times beyond this are refused: they would overflow in ns.
 _GREATEST_TIME = 1 << 62
@@ -138,9 +138,7 @@ class Block:
 
 def _base64(column: pa.LargeBinaryArray) -> pa.DictionaryArray:
     """Bytes as JSON: {"$base64": ...}."""
-    coded = column.dictionary_encode()
-    texts = [json.dumps({"$base64": b64encode(value).decode()}).encode() for value in coded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.binary()))
+    return mapped_words(column, lambda value: json.dumps({"$base64": b64encode(value).decode()}).encode(), pa.binary())
 
 
 def timed(

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import AnyArray
-from ktrace.model.json_text import decoded
+from ktrace.model.json_text import decoded, encoded
 
 
 def constant(word: str, rows: int) -> pa.DictionaryArray:
@@ -34,9 +34,15 @@ def mapped_words(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataTyp
 
     `kind` is the type of the new values, text by default.
     """
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    coded = encoded(column)
     values = [None if cell is None else value(cell) for cell in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(values, kind or pa.string()))
+
+
+def by_distinct(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
+    """As `mapped_words`, as a column without a dictionary."""
+    mapped = mapped_words(column, value, kind)
+    return mapped.dictionary.take(mapped.indices)
 
 
 def indices(column: pa.DictionaryArray) -> AnyArray:

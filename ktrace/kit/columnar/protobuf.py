@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ktrace.kit.varint import varint
 from ktrace.model.arrays import AnyArray, Bools, Int64, UInt8, UInt64
 from ktrace.store.joins import ranges
 
@@ -129,20 +130,6 @@ def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
             at = start + size
     except (IndexError, ValueError):
         yield -1, 0, 0
-
-
-def varint(data: bytes | UInt8, at: int) -> tuple[int, int]:
-    """Returns the number of at most 64 bits at a position, and where it ends. Raises IndexError and ValueError."""
-    value = shift = 0
-    while True:
-        byte = int(data[at])
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value & 0xFFFFFFFFFFFFFFFF, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than ten bytes")
 
 
 def _folded(words: UInt64) -> UInt64:

@@ -10,15 +10,16 @@ becomes null: the format keeps its text as an argument, or leaves the row out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.text.headings import Heading, as_int64, cell_quantity, plain
 from ktrace.kit.text.numbers import BYTES, TIME_NS, nanoseconds, to_ns
 from ktrace.model.arrays import Bools
@@ -249,13 +250,6 @@ def argument(cells: pa.StringArray, head: Heading | None = None) -> pa.Array:
         return pa.DictionaryArray.from_arrays(column.indices, pa.array(values, pa.string()))
     texts = pa.array([dump_json(value).encode() for value in values], pa.binary())
     return pa.DictionaryArray.from_arrays(column.indices, texts)
-
-
-def by_distinct(cells: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
-    """The value of each cell, computed once for each distinct cell; null for null."""
-    column = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
-    values = pa.array([None if text is None else value(text) for text in column.dictionary.to_pylist()], kind)
-    return values.take(column.indices)
 
 
 def only(cells: pa.Array, rows: Bools) -> pa.Array:

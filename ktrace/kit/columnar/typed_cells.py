@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.text.headings import heading
 from ktrace.model.arrays import Bools
 from ktrace.model.json_text import dump_json
@@ -153,9 +154,7 @@ def _as_json(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     if pa.types.is_binary(column.type):
         return column
-    coded = column.dictionary_encode()
-    texts = [dump_json(value).encode() for value in coded.dictionary.to_pylist()]
-    return pa.array(texts, pa.binary()).take(coded.indices)
+    return by_distinct(column, lambda value: dump_json(value).encode(), pa.binary())
 
 
 def own_heading(table: CsvTable, field: Field) -> str | None:

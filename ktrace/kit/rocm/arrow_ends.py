@@ -31,7 +31,7 @@ class ArrowEnds:
         self._slices: dict[tuple[int, ...], list[Int64]] = {}
         self._sorted: dict[tuple[int, ...], Int64] = {}
 
-    def of(self, batch: Batch) -> Batch:
+    def attach(self, batch: Batch) -> Batch:
         """The batch; of launches with the events at their ends."""
         if batch.record == "events" and batch.has("dur"):
             for place, rows in self._by_place(batch):

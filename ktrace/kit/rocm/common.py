@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Block
-from ktrace.model.json_text import encoded
+from ktrace.kit.columnar.dictionaries import by_distinct
 
 #: hipMemcpyKind; 4 (default) leaves it to the addresses.
 HIP_MEMCPY_KIND = {0: "HtoH", 1: "HtoD", 2: "DtoH", 3: "DtoD"}
@@ -124,37 +124,33 @@ def copy_kinds(column: pa.Array | None) -> pa.Array | None:
     """`copy_kind` of a column of texts, of a dictionary, or of numbers."""
     if column is None:
         return None
-    coded = encoded(column)
-    return pa.array([copy_kind(word) for word in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
+    return by_distinct(column, copy_kind, pa.string())
 
 
 def short_name(name: str | None) -> str | None:
     """Returns the name of a kernel without its descriptor's suffix, None if it has no suffix."""
-    found = _DESCRIPTOR.search(name or "")
-    return (name[: found.start()].rstrip() or None) if name and found else None
+    match = _DESCRIPTOR.search(name or "")
+    return (name[: match.start()].rstrip() or None) if name and match else None
 
 
 def short_names(column: pa.Array) -> pa.Array:
     """`short_name` of a column of texts or of a dictionary."""
-    coded = encoded(column)
-    names = [short_name(name) for name in coded.dictionary.to_pylist()]
-    return pa.array(names, pa.string()).take(coded.indices)
+    return by_distinct(column, short_name, pa.string())
 
 
 def agent(word: str | int | None) -> int | None:
     """Returns the number of an agent: 4 for "Agent 4", "GPU-4", "4" and 4; None for another text."""
     if isinstance(word, int):
         return word
-    found = _NUMBER.fullmatch((word or "").strip())
-    return int(found[1]) if found else None
+    match = _NUMBER.fullmatch((word or "").strip())
+    return int(match[1]) if match else None
 
 
 def agents(column: pa.Array | None) -> pa.Array | None:
     """`agent` of a column of texts, of a dictionary, or of numbers."""
     if column is None or pa.types.is_integer(column.type):
         return column
-    coded = encoded(column)
-    return pa.array([agent(word) for word in coded.dictionary.to_pylist()], pa.int64()).take(coded.indices)
+    return by_distinct(column, agent, pa.int64())
 
 
 def mean_counter(name: str, xcc: int | None, shader_engines: int | None) -> tuple[str, int] | None:

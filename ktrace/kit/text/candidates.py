@@ -49,6 +49,9 @@ _WORD = re.compile(r"\S+")
 #: Rows that show where cells end.
 _MOST_ROWS = 9
 
+#: The fewest rows that show where all of them are blank.
+_FEWEST_ROWS = 2
+
 #: Lines that headings may extend over.
 _MOST_LINES = 5
 
@@ -161,6 +164,35 @@ def _fixed_width(text: str, spans: Sequence[tuple[int, int]], peek: Callable[[in
             yield Candidate(layout, texts, ruled)
     if len(spans) > 1:
         yield from _candidate(Spaces(tuple(spans)), text, ruled)
+    yield from _between_gaps(text, len(spans), 1 + ruled, peek)
+
+
+def _between_gaps(text: str, chunks: int, first: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
+    """Yields headings between the places that are blank in them and in all rows, if they are more than usually shown.
+
+    A place with blanks below a heading, or without a heading, parts nothing.
+    """
+    rows = list(takewhile(_may_be_row, (peek(ahead) or "" for ahead in range(first, first + _MOST_ROWS))))
+    if len(rows) < _FEWEST_ROWS:
+        return
+    lines = [text, *rows]
+    width = max(map(len, lines))
+    inked = [any(not line[at : at + 1].isspace() for line in lines if at < len(line)) for at in range(width)]
+    runs = [found.span() for found in _WORD.finditer("".join("x" if ink else " " for ink in inked))]
+    columns: list[tuple[int, int]] = []
+    for begin, end in runs:
+        is_column = text[begin:end].strip() and any(row[begin:end].strip() for row in rows)
+        if columns and not is_column:
+            columns[-1] = columns[-1][0], end
+        else:
+            columns.append((begin, end))
+    if len(columns) > max(chunks, 2):
+        yield from _candidate(Dashes(tuple(columns)), text, first == 2)
+
+
+def _may_be_row(text: str) -> bool:
+    """Whether a line below headings of fixed width may be a row: it isn't blank, no rule, and has several words."""
+    return len(text.split()) > 1 and not is_rule(text)
 
 
 def _right_aligned(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:

@@ -87,6 +87,7 @@ _QUOTIENT = re.compile(
     re.IGNORECASE,
 )
 _ALONE_PER = re.compile(r"(ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
+_PER_AFTER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
 _INNER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|msec|usec)[\s_](.{1,40})", re.IGNORECASE)
 _LEADING = re.compile(
     r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
@@ -144,6 +145,8 @@ def heading(text: str) -> Heading:
         return Heading(text, found.group(2), found.group(1).lower())
     if found := _ALONE_PER.fullmatch(text):
         return Heading(text, f"per {found[2]}", found[1].lower())
+    if found := _PER_AFTER.fullmatch(text):
+        return Heading(text, f"{found[1]} per {found[3]}", found[2].lower())
     if found := _LEADING.fullmatch(text):
         return Heading(text, found[2], found[1].lower())
     if found := _INNER.fullmatch(text):

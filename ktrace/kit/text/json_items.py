@@ -22,7 +22,7 @@ from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion
 from ktrace.input.compression import mark_size, text_encoding, utf8
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import A_REPAIR, MOST_AGAIN, mended_at, shallow
+from ktrace.kit.trace_json.salvage import A_REPAIR, MOST_AGAIN, mended_at, shallow
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import deeper_stack, refuse_deep
 from ktrace.model.row_builder import RowBuilder
@@ -279,7 +279,7 @@ class _Text(TextWindow):
         change = mended_at(self.text, at)
         if not change or (change.end + _AHEAD > len(self.text) and not self.ended):
             return False
-        self.text = change.of(self.text)
+        self.text = change.apply(self.text)
         self._report.issue("json-repair", "a value of the JSON", change.detail, 0)
         return True
 

@@ -187,9 +187,14 @@ def _cut(text: str, begin: int, end: int, start: int, stop: int) -> int:
 
 @dataclass(frozen=True)
 class Spaces:
-    """Cells at least two blanks apart, each assigned to the heading above it."""
+    """Cells at least two blanks apart, each assigned to the heading above it.
+
+    `width` is that of the cells of the column `cut`, where a longer text was cut and goes on in the next line.
+    """
 
     spans: tuple[tuple[int, int], ...]
+    cut: int = -1
+    width: int = 0
     name: str = "spaces"
     joint: str = "  "
     explicit: bool = False

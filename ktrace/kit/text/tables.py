@@ -61,7 +61,7 @@ from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
-from .wrapped import whole_row, with_line_ends
+from .wrapped import whole_row, with_cut, with_line_ends
 
 #: Recognises a format's tables by their headings and the rows below them. Returns field -> index of the column, None
 #: for a table of another format.
@@ -573,12 +573,15 @@ class _Scan:
             if fields is not None:
                 lines = candidate.lines + count
                 break
-            if candidate.ruled and isinstance(candidate.layout, (Pipes, Dashes)):
+            is_title = self._peek(3) == self._peek(1)  # the rule is the one above the headings
+            if candidate.ruled and isinstance(candidate.layout, (Pipes, Dashes)) and not is_title:
                 refused = refused or table
         else:
             if refused is None:
                 return None
             table, lines = refused, 1 + is_rule(self._peek() or "")
+        if table.fields and isinstance(table.layout, Spaces):
+            table = replace(table, layout=with_cut(table.layout, table.name_column, self._peek, lines))
         if table.fields and self._is_tree(table, lines):
             table = replace(table, is_tree=True)
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0

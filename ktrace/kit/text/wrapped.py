@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from .headings import figure
 from .layouts import SIDES, Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule
@@ -22,6 +23,9 @@ Peek = Callable[[int], "str | None"]
 
 #: Lines that a row may extend over.
 _MOST_LINES = 64
+
+#: The fewest characters of a text that was cut.
+_LEAST_CUT = 16
 
 #: An empty cell between two sides.
 _EMPTY_CELL = re.compile(rf"[|{SIDES}]\s*[|{SIDES}]")
@@ -159,7 +163,32 @@ def _width(layout: Layout, column: int, piece: str) -> int | None:
     if isinstance(layout, Dashes):
         begin, end = layout.runs[column]
         return end - begin
-    return None
+    return layout.width if isinstance(layout, Spaces) and column == layout.cut else None
+
+
+def with_cut(layout: Spaces, column: int, peek: Peek, first: int) -> Spaces:
+    """The layout with the width of a column whose texts were cut there; `first` is the line of the first row.
+
+    The rows below show it: a line with nothing but a text below that column follows each text of the greatest length,
+    and no shorter one.
+    """
+    cut: set[int] = set()
+    whole: set[int] = set()
+    last = 0
+    for ahead in range(first, first + _MOST_LINES):
+        text = peek(ahead)
+        if text is None or not text.strip() or is_rule(text):
+            break
+        pieces = layout.split(text)
+        if pieces and any(map(figure, pieces)):
+            whole |= {last} - {0}
+            last = len(pieces[column].strip())
+        elif last and [at for at, piece in enumerate(layout.place(text)) if piece] == [column]:
+            cut.add(last)
+            last = 0
+    whole |= {last} - {0}
+    is_cut = len(cut) == 1 and max(cut) > max(whole, default=0) and max(cut) >= _LEAST_CUT
+    return replace(layout, cut=column, width=max(cut)) if is_cut else layout
 
 
 def _join(cell: str, above: str, piece: str, width: int | None) -> str:

@@ -8,15 +8,11 @@
 
 The data flows through these modules; memory is bounded by the batch, whatever the size of the file:
 
-    document            what a format calls: a document to batches
-    containers          bytes -> the members of the document and the lists of events, which several processes may read
-    lists               a list, or byte ranges of it that are read on their own -> chunks of its events; `chunks` reads
-                        the text through a window
-    decode              a chunk -> `Events` (`events`), columns of a category: `compiled_events` makes them in C where
-                        all events have known shapes, else `gather` collects `json_values`
-    phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices` and
-                        `counters` make rows of a `draft`; `places` finds the track or the GPU; the rules of PyTorch's
-                        categories are in `torch_categories`
-    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `repair`
-                        mends what tools write wrong
+    document    what a format calls: bytes -> the members of a document and its lists of events, which are read chunk by
+                chunk (`chunks` reads the text through a window), also by several processes
+    decode      a chunk -> `Events` (`events`), columns of a category: compiled code makes them where all events have
+                known shapes, else `Gather` collects JSON values
+    phases      `Events` -> canonical batches, by the rules of a `dialect`: slices, counters and links become rows of a
+                `draft`; the rules of PyTorch's categories are in `torch_categories`
+    salvage     mends what tools write wrong, and reads a damaged list element by element
 """

@@ -2,27 +2,67 @@
 
 [{"ph":"X","cat":"kernel","ts":1.000,...},{"ph":"s","cat":"ac2g",...}]   ->   columns for each category
 
-Both give the same, and one of them takes a list as a whole. Compiled code (`compiled_events`) refuses it at the first
-event that its shapes don't fit; then these learn from the events there, and it is tried again. What is refused for
-another reason, or damaged (`salvage`), is read by Python (`gather`), and so are all lists where nothing is compiled.
+Both give the same, and one of them takes a list as a whole. Compiled code (`ktrace/native/events.c`, by
+`CompiledEvents`) refuses a list at the first event that its shapes don't fit; then these learn from the events there,
+and it is tried again. It also refuses a list in which anything is unusual: a key twice, a number beyond int64, a time
+that ns don't represent, half a surrogate pair. What is refused for such a reason, or damaged (`salvage`), is read by
+Python (`Gather`), and so are all lists where nothing is compiled.
+
+A shape is the keys that events of one category have, and the kinds of their values:
+
+    {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.000, "args": {"device": 0, "grid": [64, 1, 1]}}
+
+has the tag ("cat", "kernel"), the members ph, name, ts, and the args device (int) and grid (raw). Events without a
+category have their phase as tag. An event that doesn't match widens its shape: by a further key, or a wider kind. The
+keys of the first list say in which order arguments are, too, whoever reads the events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+import re
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
 
-from ktrace.kit.columnar.dictionaries import no_gc
-from ktrace.model.arrays import Int64
+from ktrace.kit.columnar.blocks import is_sparse
+from ktrace.kit.columnar.dictionaries import constant, no_gc
+from ktrace.model.arrays import Bools as Truths
+from ktrace.model.arrays import Int32, Int64
+from ktrace.model.json_text import decode_document, json_cells
+from ktrace.model.masks import present
+from ktrace.native import compiled
 from ktrace.report import Report
+from ktrace.store.vocabulary import Interner
 
-from .compiled_events import OF_FLOWS, CompiledEvents, Shapes, can_read
 from .dialect import EDGE
-from .events import Events, Moves, Tag, by_tag, divided, first_beyond
-from .gather import Event, Gather
-from .json_values import LONG, Raw, elements_of, events_within, key_ends, may_repeat, members_of, repeated_keys, view
+from .events import (
+    LONG,
+    MEMBERS,
+    TEXTS,
+    Events,
+    Moves,
+    Raw,
+    Tag,
+    by_tag,
+    divided,
+    elements_of,
+    events_within,
+    first_beyond,
+    key_ends,
+    kind_of,
+    may_repeat,
+    members_of,
+    nanoseconds,
+    repeated_keys,
+    same_spelling,
+    view,
+)
 
 #: Greatest numbers of events, and of names of columns that they have, whose rows are put in order together. The first
 #: event beyond them is the first of the next ones, whatever was read at once.
@@ -71,7 +111,7 @@ class Decoder:
         self._gathered = 0
         self._waiting: list[Events] = []  # the last of those that were gathered, which may belong to the next ones
 
-    def take(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
+    def feed(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
         """Decodes a JSON list of events, which `moves` places in the document, and returns their number.
 
         In a `salvaged` list each `false` is an element that was given up, which the caller reports. Raises
@@ -102,17 +142,17 @@ class Decoder:
 
         Without `all_` those wait to which further ones may belong.
         """
-        found = [*self._waiting, *self._gather.finish()]
-        for compiled in self._compiled:
-            found += compiled.finish()
-        self._compiled = [compiled for compiled in self._compiled if compiled.shapes is self._shapes.current()]
+        gathered = [*self._waiting, *self._gather.finish()]
+        for reader in self._compiled:
+            gathered += reader.finish()
+        self._compiled = [reader for reader in self._compiled if reader.shapes is self._shapes.current()]
         order = self._order or {}
-        while (end := first_beyond(found, self._rows, MOST_NAMES)) is not None:
-            some, found = divided(found, end)
+        while (end := first_beyond(gathered, self._rows, MOST_NAMES)) is not None:
+            some, gathered = divided(gathered, end)
             yield from by_tag(some, order)
         if all_:
-            yield from by_tag(found, order)
-        self._waiting = [] if all_ else found
+            yield from by_tag(gathered, order)
+        self._waiting = [] if all_ else gathered
         self._gathered = sum(map(len, self._waiting))
 
     def end_range(self) -> Iterator[Events]:
@@ -130,7 +170,7 @@ class Decoder:
         """
         for _ in range(_ATTEMPTS):
             events = self._compiled_for_all()
-            found = events.take(text, moves) if events else -1
+            found = events.feed(text, moves) if events else -1
             if not isinstance(found, int):
                 count, folded = found
                 self._report.record(count)
@@ -158,7 +198,7 @@ class Decoder:
         return self._compiled[-1]
 
     def _take_any(self, text: bytes, moves: Moves, *, salvaged: bool) -> int:
-        """As `take`, for events of any shape."""
+        """As `feed`, for events of any shape."""
         events: list[Event] = []
         starts: list[int] = []
         strange: list[Element] = []
@@ -253,3 +293,541 @@ def _elements(text: bytes) -> Iterator[Element]:
 def _objects(elements: Iterable[Raw]) -> Iterator[dict[str, Raw]]:
     """The events among the elements of a list."""
     return (members_of(element) for element in elements if bytes(element)[:1] == b"{")
+
+
+#: Distinct values that compiled code keeps from one `Events` to the next.
+MOST_DISTINCT = 1 << 16
+
+#: How numbers begin.
+_DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
+
+#: A number of fewer characters, without an exponent, is finite as float64.
+_FINITE = 300
+_EXPONENT = re.compile(rb"[eE]")
+
+#: How lists and objects begin.
+_NESTED = frozenset((b"[", b"{"))
+
+
+class Values:
+    """A column of JSON values. `as_text`: a text column; `null`: null is a value, different from absent."""
+
+    def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
+        self._distinct = Interner()
+        self._rows = array("i")
+        self._codes = array("i")
+        self._as_text = as_text
+        self._null = null
+
+    def add(self, rows: Iterable[int], cells: Iterable[Raw]) -> None:
+        """Adds the values of some rows."""
+        self._rows.extend(rows)
+        self._codes.extend(map(self._distinct.__getitem__, map(bytes, cells)))
+
+    def finish(self, start: int, end: int) -> pa.Array:
+        """Returns the column of the rows from `start` to before `end`, where all values are."""
+        codes = np.full(end - start, -1, np.int32)
+        codes[np.frombuffer(self._rows, np.int32) - start] = np.frombuffer(self._codes, np.int32)
+        return raw_column(codes, list(self._distinct), as_text=self._as_text, null=self._null)
+
+
+class Clock:
+    """A column of times in ns, from microseconds as text; and the source's numbers that ns don't represent."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Array] = []
+        self._kept: list[tuple[int, bytes]] = []
+        self._rows = 0
+        self.rounded: Sequence[int] = ()
+        self.texts: Sequence[int] = ()
+
+    def add(self, cells: Sequence[Raw | None]) -> None:
+        """Adds the cells of a chunk. Sets `rounded` and `texts` to the rows that were rounded or in quotes."""
+        self.rounded = self.texts = ()
+        count = len(cells)
+        if cells[0] is None and cells.count(None) == count:
+            self._pieces.append(pa.nulls(count, pa.int64()))
+        else:
+            times = nanoseconds(cells)
+            self._pieces.append(pa.array(times.ns, mask=None if times.valid is None else ~times.valid))
+            if times.kept:
+                self._kept += ((self._rows + row, text) for row, text in times.kept.items())
+            self.rounded, self.texts = times.rounded, times.texts
+        self._rows += count
+
+    def finish(self) -> tuple[pa.Array, pa.Array | None]:
+        """Returns the column of all cells since the last call, and the numbers that it doesn't represent."""
+        column = pa.concat_arrays(self._pieces)
+        kept = None
+        if self._kept:
+            codes = np.full(self._rows, -1, np.int32)
+            rows, texts = zip(*self._kept, strict=True)
+            codes[list(rows)] = np.arange(len(rows), dtype=np.int32)
+            kept = dictionary_of(codes, pa.array(texts, pa.binary()))
+        self._pieces, self._kept, self._rows = [], [], 0
+        return column, kept
+
+
+def raw_column(codes: Int32, every: list[bytes], *, as_text: bool, null: bool) -> pa.Array:
+    """A column of any JSON values by their codes; -1 is absent. `as_text` and `null` as for `Values`."""
+    used = np.flatnonzero(np.bincount(codes + 1, minlength=1)[1:])
+    place = np.full(len(every) + 1, -1, np.int32)  # the last entry is for -1
+    place[used] = np.arange(len(used), dtype=np.int32)
+    codes, texts = place[codes], [every[code] for code in used.tolist()]
+    if as_text:
+        return dictionary_of(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
+    if not null and b"null" in texts:
+        codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
+    kinds = _kinds(texts if null else [text for text in texts if text != b"null"])
+    if kinds == {"str"}:
+        return dictionary_of(codes, pa.array(msgspec.json.decode(b"[%b]" % b",".join(texts)), pa.string()))
+    if kinds in ({"int"}, {"float"}, {"bool"}):
+        scalars = decode_document(b"[%b]" % b",".join(texts))
+        try:
+            plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
+            return plain.take(pa.array(codes, mask=codes < 0))
+        except (OverflowError, TypeError, pa.ArrowInvalid):
+            pass
+    if kinds != {"raw"}:
+        texts = [(text if text[:1] in _NESTED else same_spelling(text)) for text in texts]
+    return dictionary_of(codes, pa.array(texts, pa.binary()))
+
+
+def _kinds(texts: list[bytes]) -> set[str]:
+    """The kinds of JSON values; most often it is one, which all of them together tell."""
+    firsts = {text[:1] for text in texts}
+    if firsts == {b'"'}:
+        return {"str"}
+    if firsts and firsts <= _NESTED:
+        return {"raw"}
+    if firsts <= _DIGITS and not _EXPONENT.search(every := b",".join(texts)):
+        points = every.count(b".")
+        if not points:
+            return {"int"}
+        if points == len(texts) and max(map(len, texts)) < _FINITE:
+            return {"float"}
+    return {"raw" if text[:1] in _NESTED else kind_of(text) for text in texts}
+
+
+def numbers_of(values: Int64, whole: Truths, real: Truths) -> pa.Array:
+    """A column of numbers, of which some are `whole` and the values of others the bits of doubles; both as JSON."""
+    if not real.any():
+        return pa.array(values, mask=~whole)
+    parts = pa.array(values.view(np.float64), mask=~real)
+    if not whole.any():
+        return parts
+    return pc.coalesce(json_cells(pa.array(values, mask=~whole)), json_cells(parts)).cast(pa.binary())
+
+
+def dictionary_of(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
+    """A column from codes and values; -1 is null, and so is the code of a null value if there may be `nulls`."""
+    if nulls and values.null_count:
+        away = np.flatnonzero(~present(values))
+        codes = np.where(np.isin(codes, away), np.int32(-1), codes)
+        values = values.fill_null("")
+    absent = codes < 0
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent if bool(absent.any()) else None), values)
+
+
+def _as_text(text: bytes) -> str | None:
+    """A JSON value as text: the content of a string, None for null, else the JSON text."""
+    if text[:1] == b'"':
+        return msgspec.json.decode(text, type=str)
+    return None if text == b"null" else text.decode()
+
+
+CLOCKS = ("ts", "dur")
+
+
+#: The JSON texts of the members of an event, and of those of its args, where these are an object.
+Event = tuple[dict[str, Raw], dict[str, Raw]]
+
+
+class OddTime(NamedTuple):
+    """A time of an event, by its place among those that were added: the kind of issue, and the source's number."""
+
+    row: int
+    kind: str
+    cell: bytes
+
+
+class Columns:
+    """Values of objects by key: members of events, or of their args. Objects with the same keys are taken together."""
+
+    def __init__(self, *, of_events: bool = False) -> None:
+        self._of_events = of_events
+        self._columns: dict[str, Values] = {}
+        self._alike: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}  # by their keys: row and values of each object
+        self.filled = 0
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def add(self, row: int, found: dict[str, Raw]) -> None:
+        """Adds an object to a row."""
+        keys = tuple(found)
+        alike = self._alike.get(keys)
+        if alike is None:
+            alike = self._alike[keys] = []
+            for key in keys:
+                self._columns.setdefault(
+                    key, Values(as_text=key in TEXTS, null=key not in MEMBERS) if self._of_events else Values()
+                )
+        alike.append((row, *found.values()))
+        self.filled += len(keys)
+
+    def settle(self) -> None:
+        """Copies what was added, so that the text that it is part of is free."""
+        for keys, alike in self._alike.items():
+            if alike:
+                rows, *columns = zip(*alike, strict=True)
+                for key, cells in zip(keys, columns, strict=True):
+                    self._columns[key].add(rows, cells)
+        self._alike = {}
+
+    def finish(self, start: int, end: int) -> dict[str, pa.Array]:
+        """The columns of these rows, which have all values."""
+        return {key: column.finish(start, end) for key, column in self._columns.items()}
+
+
+class _Rows:
+    """Events from row `start` on."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.members = Columns(of_events=True)
+        self.args = Columns()
+
+    def is_full(self, row: int) -> bool:
+        """Whether the columns have too many empty cells for a further row."""
+        filled = self.members.filled + self.args.filled
+        return is_sparse(len(self.members) + len(self.args), row - self.start, filled)
+
+
+class Gather:
+    """Events as columns."""
+
+    def __init__(self) -> None:
+        self._ats: list[Int64] = []
+        self._count = 0
+        self._clocks = {key: Clock() for key in CLOCKS}
+        self._rows = [_Rows(0)]
+
+    @property
+    def pieces(self) -> int:
+        """How many `Events` the gathered ones are."""
+        return len(self._rows)
+
+    def add(self, events: Sequence[Event], ats: Int64) -> list[OddTime]:
+        """Adds events of a chunk, which lose members, and their places; returns what is odd about their times."""
+        first = len(self._rows) - 1
+        times = {key: [members.pop(key, None) for members, _ in events] for key in CLOCKS}
+        for row, (members, args) in enumerate(events, self._count):
+            if self._rows[-1].is_full(row):
+                self._rows.append(_Rows(row))
+            self._rows[-1].members.add(row, members)
+            if args:
+                self._rows[-1].args.add(row, args)
+        for rows in self._rows[first:]:
+            rows.members.settle()
+            rows.args.settle()
+        self._ats.append(ats)
+        self._count += len(events)
+        return [odd for key, cells in times.items() for odd in self._take_times(key, cells)]
+
+    def _take_times(self, key: str, cells: list[Raw | None]) -> Iterator[OddTime]:
+        clock = self._clocks[key]
+        clock.add(cells)
+        for kind, rows in (("rounded", clock.rounded), ("text-number", clock.texts)):
+            yield from (OddTime(row, kind, bytes(cells[row])) for row in rows)  # type: ignore[arg-type]
+
+    def finish(self) -> list[Events]:
+        """Returns all events since the last call, without columns that no event has.
+
+        They are several where the events have so many keys that most cells would be empty.
+        """
+        if not self._count:
+            return []
+        ats, clocks = np.concatenate(self._ats), {key: clock.finish() for key, clock in self._clocks.items()}
+        ends = [*(rows.start for rows in self._rows[1:]), self._count]
+        found = []
+        for rows, end in zip(self._rows, ends, strict=True):
+            part = slice(rows.start, end)
+            times = {key: times[part] for key, (times, _) in clocks.items()}
+            kept = {f"args.${key}": texts[part] for key, (_, texts) in clocks.items() if texts is not None}
+            members = times | rows.members.finish(rows.start, end)
+            found.append(joined_columns(ats[part], members, rows.args.finish(rows.start, end), kept))
+        self._ats, self._count, self._rows = [], 0, [_Rows(0)]
+        return found
+
+
+def joined_columns(
+    ats: Int64, members: dict[str, pa.Array], args: dict[str, pa.Array], kept: dict[str, pa.Array] | None = None
+) -> Events:
+    """Events from the columns of their members and args, without those that no event has.
+
+    `kept`: source texts of times that their columns don't represent.
+    """
+    columns = {key: members.pop(key) for key in MEMBERS if key in members}
+    columns |= {f"args.{key}": column for key, column in args.items()}
+    for key, column in (*((f"args.${key}", column) for key, column in members.items()), *(kept or {}).items()):
+        columns[_unused_name(key, columns)] = column
+    return Events(ats, {key: column for key, column in columns.items() if column.null_count < len(ats)})
+
+
+def _unused_name(key: str, columns: dict[str, Any]) -> str:
+    """The name, with more "$" if the source has an argument of that name."""
+    while key in columns:
+        key = key.replace("args.", "args.$", 1)
+    return key
+
+
+#: The members by whose text shapes are told apart, in the order of preference.
+_TAG_FIELDS = ("cat", "ph")
+
+#: Limits for distinct tags, for keys of one shape's args, for members: events beyond them aren't for compiled code.
+_MOST_TAGS = 64
+MOST_KEYS = 160
+_MOST_MEMBERS = 48
+
+#: Keys that compiled code can't compare, since JSON has them in several spellings.
+ODD_KEY = re.compile(r'["\\\x00-\x1f]')
+
+#: The member that only documents have.
+_LIST = "traceEvents"
+
+#: The kinds of members that are none of the event's own values: the kind of a list, an object, null, a time.
+_RAW = "raw"
+
+
+class Shape(msgspec.Struct):
+    """The keys of events with one tag, each with the kind of its values. `loose`: its args aren't for compiled code."""
+
+    tag: tuple[str, str]
+    members: dict[str, str] = msgspec.field(default_factory=lambda: {"name": "str", "ts": _RAW, "dur": _RAW})
+    args: dict[str, str] = msgspec.field(default_factory=dict)
+    loose: bool = False
+
+    def learn(self, event: dict[str, Raw]) -> bool:
+        """Widens the shape by an event; returns whether anything about it is new."""
+        new = False
+        for key, value in event.items():
+            if key == "args":
+                new |= self._learn_args(bytes(value))
+            elif key != self.tag[0]:
+                new |= _widen(self.members, key, _kind_of_member(key, bytes(value)))
+        return new
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the members are too many, or odd, for compiled code."""
+        members = self.members
+        return len(members) > _MOST_MEMBERS or _LIST in members or any(map(ODD_KEY.search, members))
+
+    def _learn_args(self, text: bytes) -> bool:
+        before = self.loose
+        if text[:1] != b"{":
+            self.loose = True
+            return not before
+        new = [_widen(self.args, key, kind_of(bytes(value))) for key, value in members_of(text).items()]
+        self.loose = self.loose or len(self.args) > MOST_KEYS or any(map(ODD_KEY.search, self.args))
+        return any(new) or self.loose != before
+
+
+def _widen(kinds: dict[str, str], key: str, kind: str) -> bool:
+    known = kinds.get(key, kind)
+    wide = kind if known == kind else "float" if {known, kind} == {"int", "float"} else _RAW
+    if kinds.get(key) == wide:
+        return False
+    kinds[key] = wide
+    return True
+
+
+def _kind_of_member(key: str, text: bytes) -> str:
+    """The kind of a member: times stay raw, and a member that should be a text is a text or raw."""
+    if key in ("ts", "dur"):
+        return _RAW
+    kind = kind_of(text)
+    return kind if kind == "str" or key not in TEXTS else _RAW
+
+
+class Shapes:
+    """The shapes of a document by their tags."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[str, str], Shape] = {}
+        self._unusable: set[str] = set()  # tag fields with too many tags or members
+        self._current: Sequence[Shape] | None = None
+
+    def copy(self) -> Shapes:
+        """The same shapes, which then widen on their own."""
+        copied = Shapes()
+        copied._shapes = {tag: _copied(shape) for tag, shape in self._shapes.items()}
+        copied._unusable, copied._current = set(self._unusable), self._current
+        return copied
+
+    @property
+    def by_category(self) -> bool:
+        """Whether events with a category have a shape by it, and not by their phase."""
+        return "cat" not in self._unusable
+
+    def order(self) -> dict[Tag, list[str]]:
+        """The keys of args by tag, in the order in which they were learnt."""
+        return {tag: list(shape.args) for tag, shape in self._shapes.items()}
+
+    def teach(self, events: Iterable[dict[str, Raw]]) -> None:
+        """Learns all keys of events: of those with the same keys, from the first."""
+        first: dict[tuple[Any, ...], dict[str, Raw]] = {}
+        for event in events:
+            args = event.get("args")
+            keys = tuple(members_of(args)) if args is not None and bytes(args)[:1] == b"{" else ()
+            first.setdefault((self._tag_of(event), *event, None, *keys), event)
+        self.learn(first.values())
+
+    def learn(self, events: Iterable[dict[str, Raw]]) -> bool:
+        """Widens the shapes by events; returns whether anything about them is new."""
+        return sum(map(self._learn, events)) > 0
+
+    def _learn(self, event: dict[str, Raw]) -> bool:
+        tag = self._tag_of(event)
+        if tag is None or tag[0] in self._unusable:
+            return False
+        known = self._shapes.get(tag)
+        shape = known or self._shapes.setdefault(tag, Shape(tag))
+        if not shape.learn(event) and known:
+            return False
+        if shape.is_wide or sum(tag[0] == other[0] for other in self._shapes) > _MOST_TAGS:
+            self._unusable.add(tag[0])
+        self._current = None
+        return True
+
+    def _tag_of(self, event: dict[str, Raw]) -> tuple[str, str] | None:
+        """By the category, or the phase if there is none, or if categories are unusable."""
+        member = "ph" if "cat" not in event or "cat" in self._unusable else "cat"
+        tag = bytes(event.get(member, b""))
+        return (member, msgspec.json.decode(tag, type=str)) if tag[:1] == b'"' else None
+
+    def current(self) -> Sequence[Shape]:
+        """All that is known and usable, as it is now: the same object until something is learnt."""
+        if self._current is None:
+            usable = (shape for shape in self._shapes.values() if shape.tag[0] not in self._unusable)
+            self._current = [_copied(shape) for shape in usable]
+        return self._current
+
+
+def _copied(shape: Shape) -> Shape:
+    return replace(shape, members=dict(shape.members), args=dict(shape.args))
+
+
+#: Members of flows, but their category.
+OF_FLOWS = frozenset({"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"})
+
+#: The numbers of kinds in columns.h.
+_KINDS = {"raw": 0, "str": 1, "int": 2, "float": 3, "bool": 4}
+_CLOCK = 5
+#: The states of a number in columns.h.
+_WHOLE, _DOUBLE = 1, 2
+
+#: After so many lists in a row that were refused, no further one is tried.
+_MOST_REFUSED = 8
+
+
+class CompiledEvents:
+    """Gathers the events of lists. `shapes`: all shapes of a document, for which `can_read` is true."""
+
+    def __init__(self, shapes: Sequence[Shape], folded: Container[str]) -> None:
+        self.shapes = shapes
+        self._refused = 0
+        self._columns: list[list[_Column]] = []
+        described = []
+        for shape in shapes:
+            members = [(key, _CLOCK if key in CLOCKS else _KINDS[kind]) for key, kind in shape.members.items()]
+            args = [(key, _KINDS[kind]) for key, kind in shape.args.items()]
+            field, tag = shape.tag
+            drops = field == "cat" and tag in folded
+            self._columns.append(
+                [
+                    *(_Column(kind, as_text=key in TEXTS, null=key not in MEMBERS) for key, kind in members),
+                    *(_Column(kind) for _, kind in args),
+                ]
+            )
+            keys = [(key.encode(), kind, key in OF_FLOWS) for key, kind in members]
+            described.append(
+                (
+                    _TAG_FIELDS.index(field),
+                    tag.encode(),
+                    drops,
+                    keys,
+                    [(key.encode(), kind, False) for key, kind in args],
+                )
+            )
+        self._events: Any = compiled.Events(described)
+
+    def feed(self, text: bytes, moves: Moves) -> tuple[int, int] | int:
+        """Takes the events of a JSON list, which `moves` places: how many there are, and how many of them folded.
+
+        The list must be UTF-8. If it is refused nothing was taken: then how many events precede the cause, or -1 if the
+        list wasn't looked at.
+        """
+        if self._refused == _MOST_REFUSED:
+            return -1
+        found: tuple[int, int] | int = self._events.take(text, moves.byte, moves.offsets, moves.by)
+        self._refused = self._refused + 1 if isinstance(found, int) else 0
+        return found
+
+    def finish(self) -> Iterator[Events]:
+        """Yields the events since the last call, a shape at a time."""
+        for number, ats, cells in self._events.finish(MOST_DISTINCT):
+            shape = self.shapes[number]
+            at: Int64 = np.frombuffer(ats, np.int64)
+            columns = [column.finish(*cell) for column, cell in zip(self._columns[number], cells, strict=True)]
+            members = dict(zip(shape.members, columns, strict=False))
+            args = dict(zip(shape.args, columns[len(members) :], strict=True))
+            yield joined_columns(at, {shape.tag[0]: constant(shape.tag[1], len(at))} | members, args)
+
+
+def can_read(shapes: Sequence[Shape]) -> bool:
+    """Whether there is compiled code, and it can read events of these shapes."""
+    return compiled is not None and bool(shapes) and not any(shape.loose for shape in shapes)
+
+
+class _Column:
+    """Makes Arrow columns of what compiled code returns for one key, and keeps the texts that it told."""
+
+    def __init__(self, kind: int, *, as_text: bool = False, null: bool = True) -> None:
+        self._kind = kind
+        self._options = {"as_text": as_text, "null": null}
+        self._raws: list[bytes] = []
+        self._ids = Interner()
+        self._id_of: list[int] = []  # of a code: differs from it only if a text was spelled in two ways
+        self._known: pa.Array | None = None
+
+    def finish(self, cells: bytes, more: Any) -> pa.Array:
+        """`more`: the new texts in the order of their codes, or the states of numbers."""
+        if self._kind == _KINDS["raw"]:
+            self._raws += more
+            column = raw_column(np.frombuffer(cells, np.int32), self._raws, **self._options)
+            if len(self._raws) > MOST_DISTINCT:
+                self._raws = []
+            return column
+        if self._kind == _KINDS["str"]:
+            return self._texts(np.frombuffer(cells, np.int32), more)
+        values, states = np.frombuffer(cells, np.int64), np.frombuffer(more, np.uint8)
+        if self._kind == _KINDS["bool"]:
+            return pa.array(values == 1, mask=states == 0)
+        if self._kind == _KINDS["float"]:
+            return numbers_of(values, states == _WHOLE, states == _DOUBLE)
+        return pa.array(values, mask=None if states.all() else states == 0)
+
+    def _texts(self, codes: Int32, new: list[bytes]) -> pa.Array:
+        for raw in new:
+            text = msgspec.json.decode(raw, type=str)
+            self._id_of.append(self._ids[text])
+        if len(self._ids) < len(self._id_of):
+            codes = np.array([*self._id_of, -1], np.int32)[codes]
+        if self._known is None or len(self._known) < len(self._ids):
+            self._known = pa.array(list(self._ids), pa.string())
+        column = dictionary_of(codes, self._known)
+        if len(self._id_of) > MOST_DISTINCT:
+            self._ids, self._id_of, self._known = Interner(), [], None
+        return column

@@ -176,8 +176,8 @@ class Task(msgspec.Struct, frozen=True):
 
 def valid(column: pa.Array) -> Bools:
     """Whether each row has a value."""
-    found: Bools = present(column)
-    return found
+    mask: Bools = present(column)
+    return mask
 
 
 def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> Int64:
@@ -397,10 +397,10 @@ def _copy(value: str | bytes) -> str | None:
 
 def direction(text: str | None) -> str | None:
     """The direction at the start of a text: "HtoD" for "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice"."""
-    found = _DIRECTION.match(text or "")
-    if not found:
+    match = _DIRECTION.match(text or "")
+    if not match:
         return None
-    return found[1] or f"{found[2][0]}to{found[3][0]}"
+    return match[1] or f"{match[2][0]}to{match[3][0]}"
 
 
 _MOVES: dict[str, Callable[[pa.Array], Any]] = {

@@ -126,7 +126,7 @@ def aligned(
     try:
         stage = _Stage(wanted, spill, {} if inputs is None else inputs)
         for batch in batches:
-            yield from stage.take(batch)
+            yield from stage.feed(batch)
         yield from stage.rest()
         stage.account(report)
     finally:
@@ -151,7 +151,7 @@ class _Stage:
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
         self._rows = 0
 
-    def take(self, batch: Batch) -> Iterator[Batch]:
+    def feed(self, batch: Batch) -> Iterator[Batch]:
         """Yields the rows whose move is known now that this batch has come."""
         sources = decoded(batch.column("source").unique()).to_pylist()
         for source in sources:
@@ -167,7 +167,11 @@ class _Stage:
             if source in self._moves:
                 yield moved(rows, self._moves[source])
             else:
-                self._keep(rows, source)
+                if source not in self._waiting:
+                    self._waiting[source] = [], BatchSpool(self._spill, f"waiting{list(self._sources).index(source)}")
+                records, kept = self._waiting[source]
+                records.append(rows.record)
+                kept.append(rows.columns)
 
     def _meet(self, source: str) -> None:
         """Registers a source. The first one passes at once; with the rule "none" all do."""
@@ -208,13 +212,6 @@ class _Stage:
             self._collectives.add(rows)
         if self._marks is not None:
             self._marks.add(rows)
-
-    def _keep(self, rows: Batch, source: str) -> None:
-        if source not in self._waiting:
-            self._waiting[source] = [], BatchSpool(self._spill, f"waiting{list(self._sources).index(source)}")
-        records, kept = self._waiting[source]
-        records.append(rows.record)
-        kept.append(rows.columns)
 
     def _settle(self, source: str, placed: Placed) -> Iterator[Batch]:
         """Yields the waiting rows of a source at their new times."""

@@ -260,5 +260,5 @@ def _near(rest: Float64) -> Bools:
     """Which points aren't outliers."""
     middle = float(np.median(rest))
     width = 1.4826 * float(np.median(np.abs(rest - middle)))
-    found: Bools = np.abs(rest - middle) <= max(_FAR * width, 1.0)
-    return found
+    mask: Bools = np.abs(rest - middle) <= max(_FAR * width, 1.0)
+    return mask

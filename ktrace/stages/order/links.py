@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from ktrace.stages.order.nesting import Slices
 from ktrace.store import BatchSpool, Runs, Spill, ranges
 from ktrace.store.events import BATCH_ROWS, GONE, LAUNCHED, EventStore, Tally, values
 from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
-from ktrace.store.vocabulary import TrackIndex, Vocabularies
+from ktrace.store.vocabulary import Interner, TrackIndex, Vocabularies
 
 #: What an arrow means; "launch" leads from a call to the device work that it launched.
 ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async", "capture")
@@ -134,7 +133,11 @@ class LinkStore:
         if not len(batch):
             return
         self._pending.append(self._used(batch))
-        self._whole.append(_non_null(batch.full()))
+        columns = batch.full()
+        names = columns.schema.names
+        self._whole.append(
+            columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])
+        )
         if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
             self.flush()
 
@@ -295,16 +298,10 @@ class SliceAttacher:
         self._links.unbound.add(rows["id"][~attached].tolist())
 
 
-def _non_null(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that aren't all null."""
-    names = columns.schema.names
-    return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])
-
-
 def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int) -> int:
     """Joins launches with their work by correlation, and returns how many arrows this made. Flags the work."""
-    process = _numbers((track.source, track.host, track.pid) for track in tracks)
-    machine = _numbers((track.source, track.host) for track in tracks)
+    process = Interner().numbers((track.source, track.host, track.pid) for track in tracks).astype(np.int32)
+    machine = Interner().numbers((track.source, track.host) for track in tracks).astype(np.int32)
     known = np.array([track.pid is not None for track in tracks], np.bool_)
     keys, arrows = store.keys.rows, 0
     for part in store.correlated.parts(size):
@@ -338,9 +335,3 @@ def _first_and_longest(keys: Structured, places: Int64) -> tuple[Int64, ...]:
     """Columns that sort events by ts, then the longest first, then by track and id."""
     keys = keys[places]
     return keys["id"], keys["track"], -keys["end"], keys["ts"]
-
-
-def _numbers(values: Any) -> Int32:
-    """Equal values get equal numbers."""
-    known: dict[Any, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int32)

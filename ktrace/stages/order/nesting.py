@@ -123,8 +123,8 @@ def _lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
 def _enclose_an_edge(begin: Int64, end: Int64) -> Bools:
     """In which slices another one begins or ends: two slices that cross each enclose an edge of the other."""
     times = np.sort(np.concatenate([begin, end]), kind="stable")
-    found: Bools = np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")
-    return found
+    mask: Bools = np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")
+    return mask
 
 
 #: An end after all others.

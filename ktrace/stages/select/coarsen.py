@@ -102,7 +102,7 @@ class _Coarsener:
             elif len(batch):
                 self.taken += len(batch)
                 self._ids.see(batch)
-                yield from self._take(batch)
+                yield from self._feed(batch)
         removed: Counter[str] = Counter()
         stays, runs = self._decide(removed)
         first = 0
@@ -135,7 +135,7 @@ class _Coarsener:
             self.given += len(batch)
             yield batch
 
-    def _take(self, batch: Batch) -> Iterator[Batch]:
+    def _feed(self, batch: Batch) -> Iterator[Batch]:
         """Keeps rows until all are known; yields those that stay in any case."""
         if batch.record == "summaries":
             self._dependents.remember(batch, np.ones(len(batch), np.bool_))

@@ -68,7 +68,7 @@ def cropped(batches: Iterable[Batch], wanted: Crop, report: Report, *, within: I
                 stage.catalog.add(batch)
                 yield batch
             elif len(batch):
-                stage.take(batch)
+                stage.feed(batch)
         yield from stage.give()
     finally:
         spill.close()
@@ -93,7 +93,7 @@ class _Stage:
         self._taken = self._given = 0
         self._removed: Counter[str] = Counter()
 
-    def take(self, batch: Batch) -> None:
+    def feed(self, batch: Batch) -> None:
         """Keeps a batch."""
         self._taken += len(batch)
         if batch.record != "events":

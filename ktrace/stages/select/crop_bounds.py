@@ -286,13 +286,13 @@ class CropBounds(msgspec.Struct):
         """Whether the work launched in it is included."""
         return self.each is not None
 
-    def of(self, source: str | None) -> Intervals:
+    def for_source(self, source: str | None) -> Intervals:
         """The intervals of a source."""
         return self.common if self.each is None else self.common.intersection(self.each.get(source or "", NEVER))
 
     def all(self) -> list[Intervals]:
         """The intervals of each source, or those common to all."""
-        return [self.common] if self.each is None else [self.of(source) for source in self.each]
+        return [self.common] if self.each is None else [self.for_source(source) for source in self.each]
 
     def places(self, tracks: Sequence[Track]) -> tuple[list[Int32], list[RowPlace]]:
         """The places of rows on each track, and those of device work on it, as indices of all places.
@@ -332,7 +332,7 @@ class CropBounds(msgspec.Struct):
         found = np.zeros(len(batch), np.bool_)
         for name in set(names):
             mine = coded == name
-            found[mine] = self.of(name).contain(ts[mine])
+            found[mine] = self.for_source(name).contain(ts[mine])
         return found
 
 

@@ -192,7 +192,7 @@ class _Sieve:
         self.removed: Counter[str] = Counter()
         self.taken = self.given = 0
 
-    def take(self, batch: Batch) -> Iterator[Batch]:
+    def feed(self, batch: Batch) -> Iterator[Batch]:
         """Yields the rows of a batch that stay, except those that have to wait."""
         self.taken += len(batch)
         if self._wanted.drop_args:
@@ -235,7 +235,7 @@ def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _
         if batch.record == "catalog":
             yield batch
         elif len(batch):
-            yield from sieve.take(batch)
+            yield from sieve.feed(batch)
     yield from sieve.rest()
     account(report, "filter", sieve.taken, sieve.given, sieve.removed)
     if sieve.taken and not sieve.given:

@@ -79,9 +79,9 @@ class Intervals(NamedTuple):
         """Which rows overlap one of the intervals; a row without duration takes one nanosecond."""
         at = np.searchsorted(self.end, ts, "right")  # the first that ends after the row begins
         there = at < len(self.end)
-        found: Bools = there.copy()
-        found[there] = self.begin[at[there]] < np.maximum(end[there], ts[there] + 1)
-        return found
+        mask: Bools = there.copy()
+        mask[there] = self.begin[at[there]] < np.maximum(end[there], ts[there] + 1)
+        return mask
 
     def contain(self, ts: Int64) -> Bools:
         """Which times are in one of the intervals."""

@@ -211,8 +211,8 @@ def _check_kinds(kinds: Sequence[str]) -> None:
 
 def step_of(name: str) -> int | None:
     """The number of the step in a name, None if it isn't the name of a step."""
-    found = _STEP.fullmatch(name.strip())
-    return int(found.group(1)) if found else None
+    match = _STEP.fullmatch(name.strip())
+    return int(match.group(1)) if match else None
 
 
 def steps_of(text: int | str) -> tuple[int, int, str | None]:

@@ -408,3 +408,49 @@ def test_what_a_filter_leaves_out_is_not_lost(tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl", sound(random.Random(4)))
     for part in ({"filter": ktrace.Filter(names=["gemm*"])}, {"crop": ktrace.Crop(step="1")}):
         assert failed(ktrace.summary(path, by=["idle"], **part)) == set()
+
+
+def test_a_table_of_calls_alone_lacks_nothing(tmp_path: Path) -> None:
+    """What nsys and rocprof write as one file: the kernels are in another one, and the calls are what they are."""
+    path = tmp_path / "hip_api_stats.csv"
+    path.write_text(
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n'
+        '"hipMalloc",2,900,450,90,400,500,1\n"hipLaunchKernel",4,100,25,10,20,30,1\n',
+        "utf-8",
+    )
+    summary = ktrace.summary(path)
+    assert failed(summary) == set()
+    assert [(one.code, one.value, one.whole) for one in summary.findings] == [("heaviest.call", 900, 1_000)]
+
+
+@pytest.mark.parametrize(("captured", "said"), [(90, True), (20, False)])
+def test_a_capture_of_graphs_isnt_a_run(captured: int, said: bool, tmp_path: Path) -> None:
+    """Most launches go into a graph; what runs beside them lies far apart, and tells nothing of why devices are idle."""
+    rows = []
+    for at in range(20):
+        rows.append(host("cudaLaunchKernel", 5_000_000 * at, 5_000_000 * at + 5_000, at + 1))
+        rows.append(work("fill", 5_000_000 * at + 9_000, 5_000_000 * at + 49_000, at + 1))
+    begin = 40_000_000
+    rows += [
+        host("cudaStreamBeginCapture", begin + 200_000, begin + 201_000),
+        *(
+            host("cuLaunchKernel", begin + 202_000 + at * 9, begin + 202_008 + at * 9, 900 + at)
+            for at in range(captured)
+        ),
+        host("cudaStreamEndCapture", begin + 203_000 + 9 * captured, begin + 204_000 + 9 * captured),
+    ]
+    summary = made(tmp_path, rows)
+    assert failed(summary) == ({"little_recorded"} if said else set())
+    assert any(one.code == "idle.host_late" for one in summary.findings) is not said
+    if said:
+        assert f"{captured} of {captured + 20} launches" in summary.verdict[0]
+
+
+@pytest.mark.parametrize(("name", "said"), [("c10d::allreduce_", True), ("aten::mm", False)])
+def test_one_rank_of_several_on_the_host(name: str, said: bool, tmp_path: Path) -> None:
+    """Collectives of gloo are operators of the host; without any, the other ranks don't matter."""
+    info = {"backend": "gloo", "rank": 0, "world_size": 4}
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 10, "dur": 50, "args": {}}
+    path = tmp_path / "rank0.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": [event]}), "utf-8")
+    assert ("ranks_missing" in failed(ktrace.summary(path))) is said

@@ -168,7 +168,9 @@ def samples_of(groups: list[np.ndarray]) -> Samples:
 def test_ranks_of_many_groups_at_once_are_those_of_each(seed: int) -> None:
     a, b = many_samples(seed)
     expected = [rank_test(one, other) for one, other in zip(a, b, strict=True)]
-    assert noise._rank_tests(samples_of(a), samples_of(b)).tolist() == pytest.approx(expected, rel=1e-12)
+    assert noise._rank_tests(samples_of(a), samples_of(b), np.ones(len(a), np.bool_)).tolist() == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("level", [0.5, 0.015, 0.0002])

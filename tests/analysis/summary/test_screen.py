@@ -200,3 +200,14 @@ def test_a_folder_with_one_source_has_the_screen_too(tmp_path: Path) -> None:
     printed = CliRunner().invoke(cli, ["summary", str(tmp_path / "run")]).output
     assert "all tables: --full" in printed
     assert len(printed.splitlines()) <= 40
+
+
+def test_times_of_ranges_are_stated_where_nothing_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "llama_perf_context_print:        eval time =     900.00 ms /     9 runs   ( 100.00 ms per token)\n"
+    )
+    said = CliRunner().invoke(cli, ["summary", str(path)]).stdout
+    assert "stated by the source" in said and re.search(r"eval +900\.000 ms", said)
+    path.write_text("Kernel,Calls,Total (ms)\ngemm,10,100.0\n")
+    assert "stated by the source" not in CliRunner().invoke(cli, ["summary", str(path)]).stdout

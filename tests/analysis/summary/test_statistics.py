@@ -50,8 +50,8 @@ def test_seed_2_is_of_three_runs(seed: Seed) -> None:
         assert sum(totals(one, "kernel").values()) == pytest.approx(by_run[run], rel=1e-12) == one.total
     assert any("3 runs" in note for note in found.notes)
     titles = [table.title for table in found.tables(["kernel"], brief=True)]
-    assert titles[1:] == [f"{run}: by kernel" for run in found.runs]
-    [_, kernels, runs] = found.tables()
+    assert titles[2:] == [f"{run}: by kernel" for run in found.runs]
+    [_, _, kernels, runs] = found.tables()
     assert kernels.columns[0].name == "run" and {row[0] for row in kernels.rows} == {*found.runs}
     assert [row[0] for row in runs.rows] == sorted(by_run, key=lambda run: -by_run[run])
 
@@ -194,3 +194,22 @@ def test_operators_where_there_is_no_device_work() -> None:
     said = ktrace.read(path).summaries
     assert found.work == "host"
     assert found.total == said[said["kind"] == "op"]["total"].sum()
+
+
+@pytest.mark.parametrize(("second", "said"), [(300, ["heaviest.operation", "heaviest.kernel"]), (3, [])])
+def test_what_is_the_heaviest_in_each_run(second: int, said: list[str], tmp_path: Path) -> None:
+    """Of several runs nothing is said of what is the heaviest in all together but not in each."""
+    rows = [("a", "gemm_nn", 500), ("a", "softmax_fwd", 100), ("b", "gemm_nn", second), ("b", "softmax_fwd", 100)]
+    told = [
+        {"record": "summary", "source": "s", "id": number, "kind": "kernel", "name": name, "run": run, "table": 1}
+        | {"metric": "duration", "unit": "ns", "count": 2, "total": 1_000.0 * time}
+        for number, (run, name, time) in enumerate(rows, 1)
+    ]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [{"ktrace": "1.0"}, *told]), "utf-8")
+    summary = ktrace.summary(path)
+    assert len(summary.runs) == 2
+    assert [one.code for one in summary.findings] == said
+    if said:
+        assert (summary.findings[0].value, summary.findings[0].whole) == (800_000, 1_000_000)
+        assert "in each of the 2 runs: 75.0% to 83.3%; 80.0%" in summary.verdict[0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktrace.kit.canonical import record_lines
+from ktrace.kit.canonical import record_forms
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.read import read_batches
@@ -90,12 +90,12 @@ def test_blocks_equal_single_lines(
         path.write_bytes(b'{"ktrace":"1.0"}\n' + b"\n".join(made) + ends)
     else:
         path.write_bytes(b'{"ktrace":"1.0","records":[\n' + b",\n".join(made) + b"\n" + (b"]}" + ends if ends else b""))
-    monkeypatch.setattr(record_lines, "FEW_LINES", 10**9)
+    monkeypatch.setattr(record_forms, "FEW_LINES", 10**9)
     expected = told(path)
     assert sum(map(len, expected[0].values())) > 2400
     for few, chunk, batch_rows in ((1, 1 << 20, 65_536), (1, 5000, 65_536), (20, 20_000, 300), (1, 3000, 7)):
-        monkeypatch.setattr(record_lines, "FEW_LINES", few)
-        monkeypatch.setattr(record_lines, "CHUNK", chunk)
+        monkeypatch.setattr(record_forms, "FEW_LINES", few)
+        monkeypatch.setattr(record_forms, "CHUNK", chunk)
         assert told(path, batch_rows) == expected
 
 
@@ -103,9 +103,9 @@ def test_whole_blocks_are_decoded_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "run.jsonl"
     path.write_bytes(b'{"ktrace":"1.0"}\n' + b"\n".join(lines(3000, 0, 1)) + b"\n")
     one_by_one: list[int] = []
-    original = record_lines._Lines.one_by_one
+    original = record_forms._Lines.one_by_one
     monkeypatch.setattr(
-        record_lines._Lines, "one_by_one", lambda self, block: one_by_one.append(block.count) or original(self, block)
+        record_forms._Lines, "one_by_one", lambda self, block: one_by_one.append(block.count) or original(self, block)
     )
     told(path)
     assert one_by_one == [1], "the header alone"

@@ -214,7 +214,7 @@ def test_many_distinct_names_are_stored_and_read(tmp_path: Path) -> None:
 def test_another_packages_column_that_comes_late_is_kept(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ktrace.kit.canonical.flat_table.PART", 2)
+    monkeypatch.setattr("ktrace.kit.canonical.flat_tables.PART", 2)
     trace = Trace(
         batch
         for number, extra in enumerate([{"x_early": 1}, {}, {"x_late": 2}], 1)
@@ -480,7 +480,7 @@ from ktrace.input.capabilities import Pushdown
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.output import Sink, writing
-import ktrace.kit.canonical.flat_table as flat
+import ktrace.kit.canonical.flat_tables as flat
 flat.PART = 1
 try:
     with writing(Sink({str(tmp_path / "out")!r})) as sink:

@@ -39,6 +39,9 @@ def test_a_duration_without_a_start_is_the_total_of_one_occurrence(tmp_path: Pat
     ]
 
 
+OPS = ("gemm", "relu", "norm", "copy")
+
+
 @pytest.mark.parametrize(
     ("pattern", "line", "row"),
     [
@@ -189,6 +192,31 @@ def test_json_lines_that_state_no_time_are_refused(tmp_path: Path, line: str) ->
             [f"GPU part {n}" for n in "abcd"],
             "total",
         ),
+        (  # lines without a time between; a time before the name
+            "".join(
+                f"  {n}.5 ms  {op}  WebGPU  node_{n}\n     in: [1, 2]\n" for n, op in enumerate(("Mul", "Add") * 2)
+            ),
+            ["Mul", "Add", "Mul", "Add"],
+            "total",
+        ),
+        (  # a form that the first lines have, but not all; the least common word is of none
+            "".join(
+                f"[pipe] took 0.0{n} secs done `{name}' on {'CPU' if n == 5 else 'GPU'}\n"
+                for n, name in enumerate(OPS, 2)
+            ),
+            [f"`{name}'" for name in OPS],
+            "total",
+        ),
+        (  # a name with brackets in which words differ, a count between the total and the average
+            "".join(f"gpu::{name}<f(x, {name})>: 0.{n}ms / {n} = 0.1ms, {n}0%\n" for n, name in enumerate(OPS, 2)),
+            [f"gpu::{name}<f(x, {name})>" for name in OPS],
+            "total",
+        ),
+        (  # shares say which of two times is meant
+            "".join(f" {n}.00%  {name}  {n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),
+            list(OPS),
+            "total",
+        ),
     ],
 )
 def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: list[str] | None, figure: str) -> None:
@@ -206,8 +234,18 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
         "".join(f"epoch {n}\nloss 2.{n}\nstep {n} of 9 took {n} ms\n" for n in range(1, 6)),  # not most lines
         "".join(f"layer{n} took {n}\n" for n in range(1, 6)),  # no unit
         "".join(f"  {word} time:  {n} us\n" for n, word in enumerate(("minimum", "median", "mean", "maximum"), 2)),
+        "".join(f"op{n} {n}.5KB (1%), {n}3us, 0us\n" for n in range(1, 6)),  # two times: nothing says which
+        "".join(f" {n}.00%  {name}  {9 - n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),  # of neither
     ],
 )
 def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="no format knows"):
         ktrace.read(log(tmp_path, text))
+
+
+def test_a_number_that_begins_with_0_and_a_comma_has_a_decimal_comma(tmp_path: Path) -> None:
+    text = "".join(f"{name} took 0,{n}50 secs\n" for n, name in enumerate(OPS, 2))
+    rows = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]
+    assert rows["total"].to_pylist() == [250_000_000, 350_000_000, 450_000_000, 550_000_000]
+    rows = ktrace.read(log(tmp_path, text.replace("0,", "1,"))).to_arrow()["summaries"]
+    assert rows["total"].to_pylist() == [1_250_000_000_000, 1_350_000_000_000, 1_450_000_000_000, 1_550_000_000_000]

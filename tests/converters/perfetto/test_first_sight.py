@@ -150,7 +150,7 @@ def test_a_table_without_a_title_is_named_by_its_line(tmp_path: Path) -> None:
     )
     ktrace.convert(tmp_path / "zones.csv", tmp_path / "out.perfetto")
     (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
-    assert {row["thread"] or row["track"] for row in tracks} == {"table at line 1 (totals, not a timeline)"}
+    assert {row["thread"] or row["track"] for row in tracks} == {"table at line 1 (totals)"}
 
 
 @pytest.mark.parametrize(

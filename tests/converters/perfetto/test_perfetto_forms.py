@@ -14,7 +14,7 @@ from scene import rows, write
 from wire import repeats
 
 import ktrace
-from ktrace.converters.perfetto.writing.track_names import in_order_of_names
+from ktrace.converters.perfetto.writing.descriptors import in_order_of_names
 from ktrace.errors import UsageError
 
 TRAINING = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"

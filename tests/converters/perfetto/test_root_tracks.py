@@ -14,7 +14,7 @@ from nightly import few
 from real_traces import NSYS, at_hand, kineto
 
 import ktrace
-from ktrace.converters.perfetto.writing import root_tracks
+from ktrace.converters.perfetto.writing import derived_tracks
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 
@@ -146,9 +146,9 @@ def test_steps_of_the_thread_that_has_most_of_them_one_after_the_other(tmp_path:
 
 
 def test_very_many_steps_are_drawn_several_at_once(tmp_path: Path) -> None:
-    steps = [(100 * number, 100 * number + 90, f"#{number}") for number in range(2 * root_tracks._DRAWN)]
-    drawn = root_tracks._drawn(steps)
-    assert len(drawn) == root_tracks._DRAWN
+    steps = [(100 * number, 100 * number + 90, f"#{number}") for number in range(2 * derived_tracks._DRAWN)]
+    drawn = derived_tracks._drawn(steps)
+    assert len(drawn) == derived_tracks._DRAWN
     assert drawn[1] == (200, 390, "#2 to #3")
 
 

@@ -140,7 +140,7 @@ def _of_sizes(diff: Diff) -> Iterator[Finding]:
     yield from _of_shapes(diff)
     if diff.a.grids is None or diff.b.grids is None:
         return
-    of_a, of_b = diff.a.grids.by_kernel(), diff.b.grids.by_kernel()
+    of_a, of_b = diff.a.grids.by_kernel, diff.b.grids.by_kernel
     both = [row for row in diff.rows.get("kernel", []) if row.key in of_a and row.key in of_b]
     others = [row for row in both if not of_a[row.key].keys() & of_b[row.key].keys()]
     time, whole = (math.fsum(row.total_a for row in rows) for rows in (others, both))

@@ -166,7 +166,7 @@ class _Sides:
         grids_a, grids_b = self.a.grids, self.b.grids
         if grids_a is None or grids_b is None:
             return changes
-        a, b = grids_a.by_kernel(), grids_b.by_kernel()
+        a, b = grids_a.by_kernel, grids_b.by_kernel
         parts: dict[int, list[_Places]] = {}
         for place, one in enumerate(changes):
             if (one.verdict == NOISE or one.why == OPPOSITE) and one.a and one.b:

@@ -193,7 +193,7 @@ def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:
         deviation = np.sqrt(var_a / n + var_b / m + (RUNS * mean_a) ** 2 + (RUNS * mean_b) ** 2)
         off = np.nan_to_num(np.abs(mean_b - mean_a) / deviation, nan=0.0)
     distances = np.array([math.erfc(one) for one in (off / math.sqrt(2)).tolist()])
-    ranks = np.where(_exceeds_run_noise(a.percentile(50), b.percentile(50)), _rank_tests(a, b), 1.0)
+    ranks = _rank_tests(a, b, _exceeds_run_noise(a.percentile(50), b.percentile(50)))
     few, enough = n + m <= EXACT, np.minimum(n, m) >= FEWEST
     least = np.where(few, np.minimum(3 * ranks, 1.5 * distances), ranks)
     found: Bools = enough & (least <= level)
@@ -208,8 +208,8 @@ def _moments(samples: Samples) -> tuple[Float64, Float64]:
     return mean, squares / np.maximum(samples.counts - 1, 1)
 
 
-def _rank_tests(a: Samples, b: Samples) -> Float64:
-    """Returns what `rank_test` does, for each group."""
+def _rank_tests(a: Samples, b: Samples, tested: Bools) -> Float64:
+    """Returns what `rank_test` does, for each group that is `tested`; 1.0 for the others."""
     groups, n, m = np.arange(len(a.counts)), a.counts, b.counts
     group = np.concatenate([np.repeat(groups, n), np.repeat(groups, m)])
     values = np.concatenate([a.values, b.values])
@@ -222,19 +222,20 @@ def _rank_tests(a: Samples, b: Samples) -> Float64:
     doubled = np.repeat(2 * (first - begins) + size, size)
     off = np.abs(np.bincount(group[is_a], doubled[is_a], len(groups)) + n - n * (n + m + 1)).astype(np.int64)
     ties = np.bincount(group[first], size.astype(np.float64) ** 3 - size, len(groups))
-    ps = np.empty(len(groups))
+    ps = np.ones(len(groups))
     few = n + m <= EXACT
-    for place in np.flatnonzero(few & (ties > 0)).tolist():
-        ps[place] = rank_test(a.of(place), b.of(place))
-    sizes, which = np.unique(np.stack((n, m), 1)[few & (ties == 0)], axis=0, return_inverse=True)
-    places = np.flatnonzero(few & (ties == 0))
+    places = np.flatnonzero(tested & few & (ties == 0))
+    sizes, which = np.unique(np.stack((n, m), 1)[places], axis=0, return_inverse=True)
     for number, (one, other) in enumerate(sizes.tolist()):
-        mine = places[which == number]
-        ps[mine] = _rank_sum_distribution((1,) * (one + other), one)[off[mine]]
+        alike = places[which == number]
+        ps[alike] = _rank_sum_distribution((1,) * (one + other), one)[off[alike]]
     bounds = np.searchsorted(group[first], np.append(groups, len(groups)))
-    for place in np.flatnonzero(~few).tolist():
+    for place in np.flatnonzero(tested & ~(few & (ties == 0))).tolist():
         equal = size[bounds[place] : bounds[place + 1]]
-        ps[place] = _approximate(off[place] / (2 * n[place] * m[place]), int(n[place]), int(m[place]), equal)
+        if few[place]:
+            ps[place] = _rank_sum_distribution(tuple(equal.tolist()), int(n[place]))[off[place]]
+        else:
+            ps[place] = _approximate(off[place] / (2 * n[place] * m[place]), int(n[place]), int(m[place]), equal)
     return ps
 
 

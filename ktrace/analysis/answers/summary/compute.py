@@ -442,7 +442,7 @@ class _Summarised:
             checks,
             Setting.from_catalog(catalog),
             self._askable(answered),
-            [] if self._work == "events" else self._gathered.stated.figures(),
+            [] if self._work == "events" else self._gathered.stated.figures(ranges=self._is_empty),
             self._nature,
             self._gathered.torch.dims,
             figures(self._gathered.figures, self._formats()) if self._is_empty else [],
@@ -487,10 +487,10 @@ class _Summarised:
         """The summary of the statistics of one run."""
         of_run = [one for one in self._statistics if one.row.get("run") == run]
         sources = list(dict.fromkeys(one.row["source"] for one in of_run))
-        groups = self._groups(False, of_run)
-        return Summary(
-            sources, "statistics", self._total(of_run, False), self._count(of_run, False), None, groups, unit=self._unit
-        )
+        groups, label = self._groups(False, of_run), self._labels.key
+        heaviest = {by: grouped(of_run, label(by)) for by in HEAVIEST}
+        total, count = self._total(of_run, False), self._count(of_run, False)
+        return Summary(sources, "statistics", total, count, None, groups, unit=self._unit, heaviest=heaviest)
 
     def _total(self, stated: list[Statistic], events: bool = True) -> float:
         timed = self._time if events else 0

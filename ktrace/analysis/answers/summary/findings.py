@@ -8,7 +8,7 @@ later: a comparison's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -32,7 +32,7 @@ from ktrace.analysis.work.steadiness import Unsteady
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import group_start_mask
-from ktrace.tables import Cell
+from ktrace.tables import Cell, percent
 
 #: What the heaviest is found of, and the questions whose answers findings rest on.
 HEAVIEST = ("operation", "kernel")
@@ -107,7 +107,7 @@ class Figures(Protocol):
         """How the steps differ in their time."""
 
     @property
-    def runs(self) -> Sized:
+    def runs(self) -> Mapping[str, Figures]:
         """The summaries of the runs."""
 
     @property
@@ -180,28 +180,39 @@ def _is_loss(one: Finding) -> bool:
 
 
 def _work(summary: Figures) -> list[Finding]:
-    """The heaviest operation, unless a kernel without an operation may take more, and the heaviest kernel."""
-    if len(summary.runs) > 1:
-        return []
-    groups = summary.heaviest.get("operation", [])
-    operation = heaviest_of(groups)
-    others = max((group.total for group in groups if group.key == OTHER), default=0)
-    if operation and operation.total < others:
-        operation = None
+    """The heaviest operation, unless a kernel without an operation may take more, and the heaviest kernel.
+
+    Of several runs, those that are the heaviest in each.
+    """
     time = NATURES[summary.nature].time if summary.work == "host" else _WORK[summary.work]
     of = {"ns": time, "cycle": "all cycles", "%": "the whole"}.get(summary.unit, "all counts")
     metric = {"ns": "time", "cycle": "cycles", "%": "share"}.get(summary.unit, "count")
-    found = []
-    for by, group in zip(HEAVIEST, (operation, heaviest_of(summary.heaviest.get("kernel", []))), strict=True):
-        if group is not None:
-            rows = summary.evidence.get(f"heaviest.{by}", [])
-            what = {"host": "call", "samples": "function"}.get(summary.work, by) if by == "kernel" else by
-            code, subject = f"heaviest.{what}", {what: group.key, "name": group.name}
-            details: dict[str, Cell] = {"count": group.count}
-            found.append(
-                Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows)
-            )
+    of_runs, found = [*summary.runs.values()] if len(summary.runs) > 1 else [], []
+    if of_runs and summary.unit == "%":
+        return []  # shares of different wholes
+    for by, group in _heaviest(summary.heaviest).items():
+        mine = [_heaviest(run.heaviest).get(by) for run in of_runs]
+        if any(one is None or one.key != group.key for one in mine):
+            continue
+        rows = summary.evidence.get(f"heaviest.{by}", [])
+        what = {"host": "call", "samples": "function"}.get(summary.work, by) if by == "kernel" else by
+        code, subject = f"heaviest.{what}", {what: group.key, "name": group.name}
+        details: dict[str, Cell] = {"count": group.count}
+        if of_runs:
+            shares = [percent(one.total, run.total) or 0.0 for one, run in zip(mine, of_runs, strict=True) if one]
+            details |= {"runs": len(of_runs), "least_percent": min(shares), "most_percent": max(shares)}
+        found.append(Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows))
     return found
+
+
+def _heaviest(groups: Mapping[str, list[Group]]) -> dict[str, Group]:
+    """The heaviest operation, unless what has none may take more, and the heaviest kernel, where there are any."""
+    found = {by: heaviest_of(groups.get(by, [])) for by in HEAVIEST}
+    operation = found["operation"]
+    others = max((group.total for group in groups.get("operation", []) if group.key == OTHER), default=0)
+    if operation and operation.total < others:
+        found["operation"] = None
+    return {by: group for by, group in found.items() if group is not None}
 
 
 def heaviest_of(groups: list[Group]) -> Group | None:

@@ -32,8 +32,8 @@ NATURES = {
     "table": Nature("time in the table", "rows of tables", "rows of a table that says neither host nor device"),
 }
 
-#: Formats that anybody writes: neither their rows nor their tool say whose time it is.
-_TABLES = frozenset(("table", "console", "mapped"))
+#: Formats whose rows and tools don't say whose time it is.
+_TABLES = frozenset(("table", "console", "mapped", "kokkos", "regions"))
 _TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text"))
 
 _REQUEST = re.compile(r"\brequest", re.I)

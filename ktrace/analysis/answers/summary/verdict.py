@@ -138,6 +138,10 @@ def _takes(found: dict[str, Finding]) -> str:
     if operation and kernel and _name(kernel) not in (operation.subject["operation"], *_BARE):
         also = f"; the top kernel is {_name(kernel)}, {_percent(kernel)}"
     times = f"{_percent(first)} ({brief(first.value)} of {brief(first.whole or 0)})"
+    if "runs" in first.details:
+        least, most = (float(first.details[key] or 0) for key in ("least_percent", "most_percent"))
+        each = f"{least:.1f}% to {most:.1f}%; {times} of all together"
+        return f"{_name(first)} takes the most {first.of} in each of the {first.details['runs']:,} runs: {each}."
     return f"{_name(first)} takes the most {first.of}: {times}{also}."
 
 

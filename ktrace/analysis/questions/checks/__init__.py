@@ -228,8 +228,13 @@ CHECKS: dict[str, Check] = {
     "little_recorded": Check(
         "the device's work fills a part of the recording",
         lambda one: (
-            f"Hardly any device work was recorded: {brief(one.value)} in {brief(one.whole or 0)}; this is a warm-up, "
-            "a capture, or only a part of the run"
+            f"Hardly any device work was recorded: {brief(one.value)} in {brief(one.whole or 0)}; this is "
+            + (
+                f"the capture of graphs, into which {one.details['captured']:,} of {one.details['launches']:,} "
+                "launches went without running"
+                if "captured" in one.details
+                else "a warm-up, a capture, or only a part of the run"
+            )
         ),
         ("busy", "idle", "exposed", "little", "outside"),
         ("heaviest",),

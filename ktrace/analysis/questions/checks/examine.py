@@ -58,7 +58,7 @@ def examine(recording: Recording) -> list[Finding]:
     found = [*_of_reading(recording), *_of_tables(recording)]
     if len(recording.work) and recording.work.is_on_devices:
         found += _of_work(recording)
-    found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording)]
+    found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording), *_ranks_missing(recording)]
     order = list(CHECKS)
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
@@ -77,7 +77,7 @@ def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
     for find in (
         *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _overlaps, _graphs_whole),
-        *(_disjoint, _little_recorded, _ranks_missing, _quantised),
+        *(_disjoint, _little_recorded, _quantised),
     ):
         yield from find(recording)
 
@@ -365,8 +365,9 @@ def _graphs_whole(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "graphs_whole", "launches", count, "count", None, "graphs", subject, None, details)
 
 
-#: Device work of less than this part of a recording, in percent, and of at least so many ns, tells nothing of a run.
-_HARDLY, _LONG = 0.5, 10_000_000
+#: Device work of less than this part of a recording, in percent, and of at least so many ns, tells nothing of a run:
+#: work that lies together, and what runs beside captures of graphs.
+_HARDLY, _BESIDE_CAPTURES, _LONG = 0.5, 2.0, 10_000_000
 
 
 def _little_recorded(recording: Recording) -> Iterator[Finding]:
@@ -374,9 +375,30 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
     span = recording.span or 0
     busy = max((use.busy for use in recording.devices), default=0)
     there = max((use.span for use in recording.devices), default=0)
-    if not recording.is_part and span >= _LONG and 0 < 100 * busy < _HARDLY * span and 10 * there < span:
-        details = {"devices_span_ns": there}
+    if recording.is_part or span < _LONG or not 0 < 100 * busy < _BESIDE_CAPTURES * span:
+        return
+    captured, launches = _captured(recording)
+    is_capture = 2 * captured > launches
+    if is_capture or (100 * busy < _HARDLY * span and 10 * there < span):
+        details: dict[str, Any] = {"devices_span_ns": there}
+        details |= {"captured": captured, "launches": launches} if is_capture else {}
         yield Finding(PREFIX + "little_recorded", "time", busy, "ns", span, "the recording", {}, None, details)
+
+
+def _captured(recording: Recording) -> tuple[int, int]:
+    """How many launches were captured into graphs, which ran nothing, and how many there are in all."""
+    gathered, captured, launches = recording.gathered, 0, 0
+    for source in gathered.spans.sources:
+        spans = gathered.spans.for_source(source)
+        named = gathered.spans.named(_LAUNCHES.search)[spans["name"]]
+        every = np.flatnonzero(named & (spans["kind"] == _API) & (spans["correlation"] != 0))
+        captured += len(every) - len(_not_captured(every, spans, gathered))
+        launches += len(every)
+    return captured, launches
+
+
+#: Operators of collectives, also of those that the host runs (gloo, MPI).
+_COLLECTIVES = re.compile(r"c10d::|gloo:|mpi:|MPI_", re.A)
 
 
 def _ranks_missing(recording: Recording) -> Iterator[Finding]:
@@ -384,10 +406,11 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
     known = [entry.facts for entry in recording.gathered.catalog.of("source")]
     sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
     ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
-    if (
-        len(sizes) == 1
-        and 0 < len(ranks) < (size := sizes.pop())
-        and any(use.communication for use in recording.devices)
+    if len(sizes) != 1 or not 0 < len(ranks) < (size := sizes.pop()):
+        return
+    spans = recording.gathered.spans
+    if any(use.communication for use in recording.devices) or (
+        not recording.work.is_on_devices and spans.named(_COLLECTIVES.match).any()
     ):
         yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
 
@@ -426,7 +449,11 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
 def _calls_named(spans: dict[str, Any], gathered: WorkInput, test: Callable[[str], object]) -> Int64:
     """The calls of some names, with a correlation id; without those that a stream captures into a graph."""
     named = gathered.spans.named(test)[spans["name"]]
-    rows = np.flatnonzero(named & (spans["kind"] == _API) & (spans["correlation"] != 0))
+    return _not_captured(np.flatnonzero(named & (spans["kind"] == _API) & (spans["correlation"] != 0)), spans, gathered)
+
+
+def _not_captured(rows: Int64, spans: dict[str, Any], gathered: WorkInput) -> Int64:
+    """The rows of calls without those that a stream captures into a graph."""
     bounds = np.flatnonzero(gathered.spans.named(_CAPTURES.search)[spans["name"]] & (spans["kind"] == _API))
     for thread in np.unique(spans["thread"][bounds]).tolist():
         times = np.sort(spans["ts"][bounds[spans["thread"][bounds] == thread]])
@@ -508,7 +535,13 @@ def _of_tables(recording: Recording) -> Iterator[Finding]:
                 PREFIX + "graphs_missing", "launches", graphs, "count", None, "graphs", subject, None, details
             )
         launches = sum(row.get("count") or 0 for row in calls if _LAUNCHES.search(row["name"]))
-        if launches and not any(row["kind"] in DEVICE_KINDS for row in rows) and not len(recording.work):
+        is_part = len({row.get("table") for row in rows}) == 1 and not recording.gathered.remarks  # a table of calls
+        if (
+            launches
+            and not is_part
+            and not any(row["kind"] in DEVICE_KINDS for row in rows)
+            and not len(recording.work)
+        ):
             figures = "launches", launches, "count", launches, "launches"
             yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
     skipped = recording.report.issues.get("bad-record")

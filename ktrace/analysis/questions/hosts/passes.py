@@ -234,7 +234,12 @@ class PassCosts:
         self._trains, self._unlaunched = False, 0
 
     def add(self, spans: SpanColumns, chosen: Bools, nests: Bools, ends: Ends, events: Events) -> None:
-        """Adds the device work of a source; `mine` are the spans that aren't calls, `ends` arrows to the backward."""
+        """Adds the device work of a source; `chosen` are the spans that aren't calls, `ends` arrows to the backward.
+
+        Without a node of autograd nothing is trained, and there is no answer.
+        """
+        if _NODE not in self._meaning:
+            return
         spans = spans.where(chosen)
         calls, call = events.calls, events.call
         used = np.unique(call[call >= 0])
