@@ -354,11 +354,7 @@ class _Places(NamedTuple):
 
 def track_of_device(work: Work, source: str, device: int, track: str) -> dict[str, Any]:
     """The columns of a track below a device (an index of `Work.devices`), without a process if several use it."""
-    shapes = [
-        shape
-        for shape, device_of_shape in zip(work.shapes, work.device.tolist(), strict=True)
-        if device_of_shape == device
-    ]
+    shapes = [shape for shape, its in zip(work.shapes, work.device.tolist(), strict=True) if its == device]
     processes = {shape["pid"] for shape in shapes}
     _, host, number = work.devices[device]
     place = {"source": source, "host": host, "device": number, "track": track}

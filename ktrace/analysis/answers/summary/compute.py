@@ -284,11 +284,9 @@ class _Summarised:
         both = sorted(source for source in timed & by_source.keys() if by_source[source].device)
         if both:
             self._notes.append(f"For {', '.join(both)} the events are counted; the statistics there repeat them.")
-        counted = [
-            statistics_of for source, statistics_of in by_source.items() if statistics_of.device and source not in timed
-        ]
+        counted = [stats for source, stats in by_source.items() if stats.device and source not in timed]
         self._state(counted)
-        return [one for statistics_of in counted for one in self._with_notes(statistics_of)]
+        return [one for stats in counted for one in self._with_notes(stats)]
 
     def _labelled(self, stated: Statistics) -> Statistics:
         """The statistics, with the operation of operators that stand for their work on devices."""
@@ -321,11 +319,11 @@ class _Summarised:
         if not len(self._events):
             counted = list(map(statistics, self._tables.values()))
             self._state(counted)
-            self._statistics = [one for own in counted for one in self._with_notes(own)]
+            self._statistics = [one for stats in counted for one in self._with_notes(stats)]
         if len(self._events) or self._statistics:
             self._work, self._nature = "host", self._nature_of_host()
-            own = ", each without those inside it" if len(self._events) else ""
-            self._notes.append(f"{_NO_WORK}: these are {NATURES[self._nature].note}{own}.")
+            stats = ", each without those inside it" if len(self._events) else ""
+            self._notes.append(f"{_NO_WORK}: these are {NATURES[self._nature].note}{stats}.")
         elif rows := self._gathered.samples.rows():
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
@@ -553,10 +551,8 @@ class _Summarised:
 
         def of(rows: dict[str, Any]) -> Int32:
             of_shape = number[rows["shape"]]
-            number_in_layers: Int32 = np.where(
-                (of_shape == other) & (rows["layer"] >= 0), numbers[rows["layer"]], of_shape
-            )
-            return number_in_layers
+            by_layer: Int32 = np.where((of_shape == other) & (rows["layer"] >= 0), numbers[rows["layer"]], of_shape)
+            return by_layer
 
         return self._durations.groups(by, of, list(places))
 

@@ -62,11 +62,7 @@ def _choice(rows: Sequence[Row]) -> Iterator[Finding]:
         scope = str((row.get("scope") or [""])[0])
         if scope.startswith(_AUTOTUNE):
             problems[scope.removeprefix(_AUTOTUNE)].append(row)
-    several = {
-        problem: sorted(variants, key=lambda row: row["avg"])
-        for problem, variants in problems.items()
-        if len(variants) > 1
-    }
+    several = {problem: sorted(same, key=lambda row: row["avg"]) for problem, same in problems.items() if len(same) > 1}
     if several:
         problem = max(several, key=lambda one: several[one][0]["avg"])
         best, after = several[problem][:2]
@@ -84,17 +80,15 @@ def _comparison(rows: Sequence[Row]) -> Iterator[Finding]:
         name = row["name"].removesuffix(f", {column}")
         columns[str((row.get("scope") or [""])[0]), args.get("threads"), column].append((name, row))
     compared = {
-        key: sorted(compared_rows, key=lambda one: one[1]["avg"])
-        for key, compared_rows in columns.items()
-        if len(compared_rows) > 1
+        key: sorted(entries, key=lambda one: one[1]["avg"]) for key, entries in columns.items() if len(entries) > 1
     }
     if not compared:
         return
     wins: defaultdict[str, int] = defaultdict(int)
-    for compared_rows in compared.values():
-        wins[compared_rows[0][0]] += 1
+    for entries in compared.values():
+        wins[entries[0][0]] += 1
     name = max(wins, key=wins.__getitem__)
-    of_name = {key: compared_rows for key, compared_rows in compared.items() if compared_rows[0][0] == name}
+    of_name = {key: entries for key, entries in compared.items() if entries[0][0] == name}
     key = max(of_name, key=lambda one: of_name[one][-1][1]["avg"] / of_name[one][0][1]["avg"])
     (_, best), (slowest, last) = of_name[key][0], of_name[key][-1]
     subject = {"benchmark": key[0], "name": name, "column": key[2], "slowest": slowest}

@@ -50,12 +50,8 @@ class Marked:
         for place in range(len(devices)) if count else ():
             rows = rows_of(place)
             in_steps = rows[occurrence[rows] >= 0]
-            step, begins, ends, roles = (
-                occurrence[in_steps].astype(np.int64),
-                events.ts[in_steps],
-                end[in_steps],
-                events.roles[in_steps],
-            )
+            step = occurrence[in_steps].astype(np.int64)
+            begins, ends, roles = events.ts[in_steps], end[in_steps], events.roles[in_steps]
             outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
             starts, spans = spans_on_device(ranges, step, (begins, ends), roles, (events.ts[outside], end[outside]))
             whole = parts_of(step, count, begins, ends, roles)
