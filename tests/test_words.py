@@ -91,6 +91,26 @@ def test_what_people_read_has_the_words_of_the_field() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+#: Names that tell nothing of what they hold, and where no local or parameter has them any more.
+VAGUE = {"found", "known", "own", "mine", "wanted"}
+NAMED = re.compile(r"ktrace/(?:analysis/(?:answers/(?:query|mcp)|questions/(?!checks))|viewer|page|tables|fleet|cli)\b")
+
+
+def test_a_local_says_what_it_holds() -> None:
+    files = [name for name in FILES if NAMED.match(name) and name.endswith(".py")]
+    assert len(files) > 90
+    vague = [
+        f"{name}:{node.lineno}: {word}"
+        for name in files
+        for function in ast.walk(ast.parse((ROOT / name).read_text("utf-8")))
+        if isinstance(function, (ast.FunctionDef, ast.Lambda, ast.comprehension))
+        for node in ast.walk(function)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        if (word := node.arg if isinstance(node, ast.arg) else node.id) in VAGUE
+    ]
+    assert not vague, "\n".join(vague)
+
+
 def test_the_glossary_defines_a_word_once() -> None:
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", (ROOT / "docs/glossary.md").read_text("utf-8"), re.MULTILINE)
     words = [word.strip() for row in rows for word in row.split(",") if word.strip() not in ("word", "---")]

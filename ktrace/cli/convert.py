@@ -27,10 +27,10 @@ from ktrace.pipeline.selection import Selection, Unaligned
 from ktrace.report import Report
 
 
-def writes_output(name: str, what: str, selected: Sequence[type | str], *own: Decorator) -> Decorator:
+def writes_output(name: str, what: str, selected: Sequence[type | str], *more: Decorator) -> Decorator:
     """Adds the options of commands that write a trace, those of this one after `--to`; prints the account at the end.
 
-    The command gets the keywords of `ktrace.convert`, and those of its `own` options; it returns the account.
+    The command gets the keywords of `ktrace.convert`, and those of `more` options; it returns the account.
     `selected` are the groups of `selection_options`.
     """
     report_option = click.option(
@@ -39,7 +39,7 @@ def writes_output(name: str, what: str, selected: Sequence[type | str], *own: De
         type=click.Path(dir_okay=False),
         help=f"Write a report of the {what} to this file.",
     )
-    options: list[Decorator] = [inputs_argument, output_option, json_option, to_option, *own]
+    options: list[Decorator] = [inputs_argument, output_option, json_option, to_option, *more]
     options += [gpu_option, strict_option, report_option, overwrite_option]
 
     def decorate(write: Callable[..., Report]) -> Callable[..., None]:

@@ -224,15 +224,11 @@ def answer_of_waits(work: Work) -> WaitsAnswer | None:
             times[key].append(dur)
         for place, length in zip(np.searchsorted(every, caused).tolist(), gaps.length[ended].tolist(), strict=True):
             costs[keys[place]].append(length)
-    waits_of_host = [
+    waited = [
         HostWait(*key, len(durations), sum(durations), sum(costs[key]), len(costs[key]), max(costs[key], default=0))
         for key, durations in times.items()
     ]
-    return (
-        WaitsAnswer(sorted(waits_of_host, key=lambda one: (-one.idle, -one.time, one.call)), idle)
-        if waits_of_host
-        else None
-    )
+    return WaitsAnswer(sorted(waited, key=lambda one: (-one.idle, -one.time, one.call)), idle) if waited else None
 
 
 def _keys(work: Work, events: Events, rows: Int64) -> list[tuple[str, str | None]]:

@@ -99,9 +99,9 @@ class Work:
         """Calls and operators, else ranges, each with its own time: without the time of those inside it."""
         shapes, rows = RowKeys(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
         for source in gathered.host.sources:
-            found = _of_host(gathered, source, shapes)
-            if found is not None:
-                rows.add(source, **found, correlation=0, occupancy=np.nan, id=_NOTHING)
+            columns = _of_host(gathered, source, shapes)
+            if columns is not None:
+                rows.add(source, **columns, correlation=0, occupancy=np.nan, id=_NOTHING)
         return cls(gathered, rows, shapes)
 
     def __len__(self) -> int:
@@ -130,8 +130,8 @@ class Work:
         """A number for each shape, and the values with these numbers. Computed once for a function."""
         if value not in self._by_shape:
             values = list(map(value, self.shapes))
-            known = {one: number for number, one in enumerate(dict.fromkeys(values))}
-            self._by_shape[value] = np.array([known[one] for one in values], np.int32), list(known)
+            numbers = {one: number for number, one in enumerate(dict.fromkeys(values))}
+            self._by_shape[value] = np.array([numbers[one] for one in values], np.int32), list(numbers)
         return self._by_shape[value]
 
 
@@ -140,8 +140,8 @@ def _of_host(gathered: WorkInput, source: str, shapes: RowKeys) -> dict[str, Any
     threads = RowKeys(TRACK_COLUMNS)
     parts: list[tuple[AnyArray, ...]] = []
     for columns in gathered.host.for_source(source):
-        (mine,) = kinds_in(Batch("events", columns), HOST_KINDS)
-        batch = Batch("events", columns.filter(pa.array(mine if gathered.has_calls else ~mine)))
+        (is_host,) = kinds_in(Batch("events", columns), HOST_KINDS)
+        batch = Batch("events", columns.filter(pa.array(is_host if gathered.has_calls else ~is_host)))
         if len(batch):
             every = np.arange(len(batch))
             numbers = shapes.number(batch, every), threads.number(batch, every)
@@ -149,10 +149,10 @@ def _of_host(gathered: WorkInput, source: str, shapes: RowKeys) -> dict[str, Any
     if not parts:
         return None
     ts, dur, shape, thread = map(np.concatenate, zip(*parts, strict=True))
-    own = np.maximum(dur, 0)
-    around = innermost(thread, ts, ts + own)
-    inside = np.zeros(len(own), np.int64)
-    np.add.at(inside, around[around >= 0], own[around >= 0])
+    own_time = np.maximum(dur, 0)
+    around = innermost(thread, ts, ts + own_time)
+    inside = np.zeros(len(own_time), np.int64)
+    np.add.at(inside, around[around >= 0], own_time[around >= 0])
     return {"ts": ts, "dur": np.where(dur < 0, dur, np.maximum(dur - inside, 0)), "shape": shape}
 
 
@@ -185,8 +185,8 @@ class Events:
         """What a function finds of the work of this source, which several questions want to know."""
         if find not in self._found:
             self._found[find] = find(self._all, self)
-        found: Found = self._found[find]
-        return found
+        result: Found = self._found[find]
+        return result
 
     @property
     def grid(self) -> Int32:
@@ -203,8 +203,8 @@ class Events:
     def places(self) -> tuple[Int32, Int32]:
         """The index of the device of each piece of work among those of the source, and the numbers of these devices."""
         devices = self._all.device[self.shape]
-        mine = np.flatnonzero(np.bincount(devices)).astype(np.int32)
-        return np.searchsorted(mine, devices).astype(np.int32), mine
+        devices_here = np.flatnonzero(np.bincount(devices)).astype(np.int32)
+        return np.searchsorted(devices_here, devices).astype(np.int32), devices_here
 
     @cached_property
     def by_device(self) -> Int64:
@@ -232,16 +232,16 @@ class Events:
     def call(self) -> Int64:
         """The index of the call that launched each piece of work, -1 where it isn't known."""
         calls, correlation = self.calls, self._columns["correlation"]
-        found = find_launches(
+        call = find_launches(
             self._all.work_places.correlated(correlation, self.shape),
             self._all.thread_places.correlated(calls["correlation"], calls["thread"]),
             lambda: (-np.maximum(calls["dur"], 0), calls["ts"]),
         )
         links = list(self._all.gathered.links.for_source(self.source))
         if links:
-            unjoined = np.flatnonzero(found < 0)
-            found[unjoined] = linked(links, self.ids[unjoined], calls["id"])
-        return found
+            unjoined = np.flatnonzero(call < 0)
+            call[unjoined] = linked(links, self.ids[unjoined], calls["id"])
+        return call
 
     @property
     def is_correlated(self) -> bool:
@@ -255,15 +255,15 @@ class Events:
         Of the work of one call, such as the kernels of a graph, only the first waits for the call; the others run after
         one another.
         """
-        found = np.full(len(self), -1, np.int64)
+        waits = np.full(len(self), -1, np.int64)
         ts, dur = self.calls["ts"], self.calls["dur"]
         for first in range(0, len(self) if len(ts) else 0, BLOCK):
             block = slice(first, first + BLOCK)
             call = self.call[block]
             wait = np.maximum(self.ts[block] - ts[call] - dur[call], 0)
-            found[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
-        found[self.followers()] = -1
-        return found
+            waits[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
+        waits[self.followers()] = -1
+        return waits
 
     def lacking(self) -> list[str]:
         """Says how much work lacks its call, although most has one, and it would be among those by its number.
@@ -273,8 +273,8 @@ class Events:
         launched, correlation = self.call >= 0, self._columns["correlation"]
         if 2 * np.count_nonzero(launched) <= len(self):
             return []
-        known = correlation[launched]
-        lost = int(np.count_nonzero(~launched & (correlation > known.min()) & (correlation < known.max())))
+        keys = correlation[launched]
+        lost = int(np.count_nonzero(~launched & (correlation > keys.min()) & (correlation < keys.max())))
         said = (
             f"{self.source}{LACKS}{lost:,} of {len(self):,} pieces of work have no call, though those around them do."
         )
@@ -285,28 +285,28 @@ class Events:
         launched = np.flatnonzero(self.call >= 0)
         order = launched[np.lexsort((self.ts[launched], self.call[launched]))]
         call = self.call[order]
-        found: Int64 = order[1:][call[1:] == call[:-1]]
-        return found
+        rows: Int64 = order[1:][call[1:] == call[:-1]]
+        return rows
 
     def devices(self, label: Callable[[tuple[Any, ...]], str], rank: Callable[[str], int | None]) -> list[DeviceUse]:
         """The use of each device."""
-        which, found = self.places
-        rows_of = by_group(which, len(found)) if len(found) > 1 else lambda number: slice(None)
+        which, places = self.places
+        rows_of = by_group(which, len(places)) if len(places) > 1 else lambda number: slice(None)
         end = self.ts + self.dur
         uses = []
-        for number, key in enumerate(self._all.devices[place] for place in found.tolist()):
+        for number, key in enumerate(self._all.devices[place] for place in places.tolist()):
             rows = rows_of(number)
             source, host, device = key
             waits = self.waits[rows]
             entry = self._all.gathered.catalog.get("device", source=source, host=host, device=device)
             place = Place(label(key), source, device, rank(source), entry.name if entry else None)
             occupancy = self._columns["occupancy"][rows]
-            known = waits[waits >= 0]
+            waited = waits[waits >= 0]
             span = int(end[rows].max() - self.ts[rows].min())
-            if len(known) and known.min() > max(span, _LEAST_SPAN):
+            if len(waited) and waited.min() > max(span, _LEAST_SPAN):
                 self.unlikely.append(place.label)
-                known = known[:0]
-            uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], known, occupancy))
+                waited = waited[:0]
+            uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], waited, occupancy))
         return uses
 
 
@@ -332,15 +332,15 @@ class _Places(NamedTuple):
         """The places of shapes; `numbers` has the numbers so far, and is extended."""
         machine = [numbers.setdefault((one["source"], one["host"]), len(numbers)) for one in shapes]
         process = [numbers.setdefault((one["source"], one["host"], one["pid"]), len(numbers)) for one in shapes]
-        known = [one["pid"] is not None for one in shapes]
-        return cls(np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_))
+        has_process = [one["pid"] is not None for one in shapes]
+        return cls(np.array(process, np.int32), np.array(machine, np.int32), np.array(has_process, np.bool_))
 
     def completed(self, others: _Places) -> _Places:
         """Fills in unknown processes where all others on the machine have the same process."""
         processes: dict[int, set[int]] = {}
         for machine, process in zip(others.machine.tolist(), others.process.tolist(), strict=True):
             processes.setdefault(machine, set()).add(process)
-        only = {machine: found.pop() for machine, found in processes.items() if len(found) == 1}
+        only = {machine: pids.pop() for machine, pids in processes.items() if len(pids) == 1}
         there = np.array([machine in only for machine in self.machine.tolist()], np.bool_)
         theirs = np.array([only.get(machine, -1) for machine in self.machine.tolist()], np.int32)
         return _Places(
@@ -354,8 +354,8 @@ class _Places(NamedTuple):
 
 def track_of_device(work: Work, source: str, device: int, track: str) -> dict[str, Any]:
     """The columns of a track below a device (an index of `Work.devices`), without a process if several use it."""
-    shapes = [shape for shape, mine in zip(work.shapes, work.device.tolist(), strict=True) if mine == device]
+    shapes = [shape for shape, its in zip(work.shapes, work.device.tolist(), strict=True) if its == device]
     processes = {shape["pid"] for shape in shapes}
     _, host, number = work.devices[device]
-    known = {"source": source, "host": host, "device": number, "track": track}
-    return dict.fromkeys(TRACK_COLUMNS) | known | {"pid": processes.pop() if len(processes) == 1 else None}
+    place = {"source": source, "host": host, "device": number, "track": track}
+    return dict.fromkeys(TRACK_COLUMNS) | place | {"pid": processes.pop() if len(processes) == 1 else None}

@@ -70,18 +70,18 @@ class HostActivity:
     @cached_property
     def kinds(self) -> dict[int, str]:
         """The kind of span of each label that is there, "" for those without a span."""
-        found = dict(zip(self.label.tolist(), self.kind.tolist(), strict=True)) | {len(self._labels) + 1: -1}
-        return {label: KINDS[kind] if kind >= 0 else "" for label, kind in found.items()}
+        kind_of = dict(zip(self.label.tolist(), self.kind.tolist(), strict=True)) | {len(self._labels) + 1: -1}
+        return {label: KINDS[kind] if kind >= 0 else "" for label, kind in kind_of.items()}
 
     def times(self, which: Int64) -> tuple[Int64, Int64, Int64]:
         """How these gaps are divided: the gap (rising), the label, and its time in the gap."""
-        wanted = np.zeros(len(self.first), np.bool_)
-        wanted[which] = True
-        mine = np.flatnonzero(wanted[self.gap])
+        is_chosen = np.zeros(len(self.first), np.bool_)
+        is_chosen[which] = True
+        rows = np.flatnonzero(is_chosen[self.gap])
         rest = (self._gaps.end - self._gaps.launched)[which]
-        gap = np.concatenate([self.gap[mine], which])
-        label = np.concatenate([self.label[mine], np.full(len(which), len(self._labels) + 1)])
-        time = np.concatenate([self.time[mine], rest])
+        gap = np.concatenate([self.gap[rows], which])
+        label = np.concatenate([self.label[rows], np.full(len(which), len(self._labels) + 1)])
+        time = np.concatenate([self.time[rows], rest])
         order = np.argsort(gap * (len(self._labels) + 2) + label, kind="stable")
         gap, label, time = gap[order], label[order], time[order]
         first = np.flatnonzero(group_start_mask((gap, label)))
@@ -92,10 +92,10 @@ class HostActivity:
 
 def _or_none(column: Any, rows: Int64) -> Any:
     """The values of some rows of a column, -1 for the row -1."""
-    found = np.full(len(rows), -1, column.dtype)
+    values = np.full(len(rows), -1, column.dtype)
     inside = rows >= 0
-    found[inside] = column[rows[inside]]
-    return found
+    values[inside] = column[rows[inside]]
+    return values
 
 
 def divided(spans: dict[str, Any], thread: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
@@ -105,10 +105,10 @@ def divided(spans: dict[str, Any], thread: Int32, begin: Int64, end: Int64) -> t
         count = 1 + int(max(thread.max(), spans["thread"].max(initial=0)))
         rows_of, spans_of = by_group(thread, count), by_group(spans["thread"], count)
         for number in np.unique(thread).tolist():
-            rows, mine = rows_of(number), spans_of(number)
-            ts, ends = spans["ts"][mine], spans["ts"][mine] + spans["dur"][mine]
+            rows, span_rows = rows_of(number), spans_of(number)
+            ts, ends = spans["ts"][span_rows], spans["ts"][span_rows] + spans["dur"][span_rows]
             there = Intervals.union(begin[rows], end[rows]).overlap(ts, ends) & (ends > ts)
-            bounds = _bounds(mine[there], ts[there], ends[there])
+            bounds = _bounds(span_rows[there], ts[there], ends[there])
             some, span, time = _cut(*bounds, begin[rows], end[rows])
             parts.append((rows[some], span, time))
     rows, span, time = map(np.concatenate, zip(*parts, strict=True))
@@ -231,9 +231,9 @@ def _of_devices(_: Work, events: Events) -> Gaps:
     call = events.call[after]
     ts, dur = events.calls["ts"], events.calls["dur"]
     launched = end.copy()
-    known = np.flatnonzero(call >= 0)
-    returned = ts[call[known]] + np.maximum(dur[call[known]], 0)
-    launched[known] = np.clip(returned, begin[known], end[known])
+    called = np.flatnonzero(call >= 0)
+    returned = ts[call[called]] + np.maximum(dur[call[called]], 0)
+    launched[called] = np.clip(returned, begin[called], end[called])
     return Gaps(place, begin, end, before, after, call, launched)
 
 
@@ -268,20 +268,20 @@ def causes_of(events: Events) -> tuple[Int8, HostActivity]:
 def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
     gaps, launching = gaps_of(events), launching_of(events)
     cause = np.full(len(gaps.begin), UNKNOWN, np.int8)
-    known = np.flatnonzero(gaps.call >= 0)
-    began = events.calls["ts"][gaps.call[known]] <= gaps.begin[known]
-    late = gaps.launched[known] - gaps.begin[known]
-    queued = gaps.end[known] - gaps.launched[known]
-    waited = (queued > late) & (queued > launching.limit[gaps.after[known]])
-    short = began & (late <= launching.usual[gaps.place[known]]) & ~waited
-    word = np.where(launching.may_wait[gaps.after[known]], DEPENDENCY, UNKNOWN)
-    cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
+    launched = np.flatnonzero(gaps.call >= 0)
+    began = events.calls["ts"][gaps.call[launched]] <= gaps.begin[launched]
+    late = gaps.launched[launched] - gaps.begin[launched]
+    queued = gaps.end[launched] - gaps.launched[launched]
+    waited = (queued > late) & (queued > launching.limit[gaps.after[launched]])
+    short = began & (late <= launching.usual[gaps.place[launched]]) & ~waited
+    word = np.where(launching.may_wait[gaps.after[launched]], DEPENDENCY, UNKNOWN)
+    cause[launched] = np.select([short, waited], [np.full(len(launched), OVERHEAD), word], LATE)
     cause[launching.is_inner[gaps.after] & np.isin(cause, (OVERHEAD, DEPENDENCY, UNKNOWN))] = NODES
-    cause[known[_lost_before(gaps, work, events, launching)[known]]] = LOST
+    cause[launched[_lost_before(gaps, work, events, launching)[launched]]] = LOST
     by_host = np.zeros(len(gaps.begin), np.bool_)  # the launching call begins in the gap, and takes most of it
-    by_host[known] = ~began & (late > queued)
+    by_host[launched] = ~began & (late > queued)
     cause[launching.unseen[gaps.after] & ~by_host] = BEFORE
-    ours = known[(cause[known] == LATE)]
+    ours = launched[(cause[launched] == LATE)]
     meanwhile = HostActivity(work.gathered, events, gaps, ours)
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
@@ -306,11 +306,11 @@ def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events)
         alike = np.flatnonzero(name == name[row])
         usual = np.median(dur[alike]) if len(alike) > 2 else dur[row]
         once[row] = spans["ts"][alike].min() == spans["ts"][row] and dur[row] >= _TIMES_USUAL * usual
-    mine = np.flatnonzero(meanwhile.named(SETUP_CALL.search)[meanwhile.name] | np.append(once, False)[meanwhile.row])
+    rows = np.flatnonzero(meanwhile.named(SETUP_CALL.search)[meanwhile.name] | np.append(once, False)[meanwhile.row])
     times = np.zeros(len(meanwhile.first), np.int64)
-    np.add.at(times, meanwhile.gap[mine], meanwhile.time[mine])
-    found: Int64 = times[which]
-    return found
+    np.add.at(times, meanwhile.gap[rows], meanwhile.time[rows])
+    setup_time: Int64 = times[which]
+    return setup_time
 
 
 def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -> Bools:
@@ -322,25 +322,27 @@ def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -
     has_work = np.zeros(len(calls["ts"]), np.bool_)
     has_work[events.call[events.call >= 0]] = True
     name = names_of_calls(np.arange(len(has_work)), events, work.gathered)
-    every, mine = (np.bincount(name[rows] + 1, minlength=name.max(initial=0) + 2) for rows in (name >= -1, has_work))
-    mostly = mine >= _MOSTLY * every
+    every, with_work = (
+        np.bincount(name[rows] + 1, minlength=name.max(initial=0) + 2) for rows in (name >= -1, has_work)
+    )
+    mostly = with_work >= _MOSTLY * every
     lost = np.sort(calls["ts"][~has_work & (name >= 0) & mostly[name + 1] & (calls["correlation"] != 0)])
     if not len(lost) or not events.is_correlated:
         return np.zeros(len(gaps.begin), np.bool_)
     since = launching.called[gaps.before]
     until = np.where(gaps.call >= 0, calls["ts"][gaps.call], gaps.begin)
-    found: Bools = np.searchsorted(lost, until, "left") > np.searchsorted(lost, since, "right")
-    return found
+    may_lack: Bools = np.searchsorted(lost, until, "left") > np.searchsorted(lost, since, "right")
+    return may_lack
 
 
 def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
     """How long the launching thread waited for other processes in each gap."""
     waits = meanwhile.named(_WAITS_FOR_WORKERS.search)
-    mine = np.flatnonzero(waits[meanwhile.name])
+    rows = np.flatnonzero(waits[meanwhile.name])
     times = np.zeros(len(meanwhile.first), np.int64)
-    np.add.at(times, meanwhile.gap[mine], meanwhile.time[mine])
-    found: Int64 = times[which]
-    return found
+    np.add.at(times, meanwhile.gap[rows], meanwhile.time[rows])
+    waited: Int64 = times[which]
+    return waited
 
 
 def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
@@ -349,9 +351,9 @@ def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
     first = meanwhile.first[which]
     there = first >= 0
     there[there] = waits[meanwhile.name[first[there]]] & (meanwhile.kind[first[there]] == _API)
-    found = np.full(len(which), -1, np.int64)
-    found[there] = meanwhile.dur[first[there]]
-    return found
+    wait_dur = np.full(len(which), -1, np.int64)
+    wait_dur[there] = meanwhile.dur[first[there]]
+    return wait_dur
 
 
 def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, work: Work, events: Events) -> Int64:
@@ -360,18 +362,18 @@ def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, wor
     It counts if the launching thread was in no call and no operator until then, as that of autograd between two steps.
     """
     spans = work.gathered.spans.for_source(events.source)
-    found = np.full(len(which), -1, np.int64)
+    wait_dur = np.full(len(which), -1, np.int64)
     rows = waits_among(spans, work.gathered)
     if not len(which) or not len(rows):
-        return found
+        return wait_dur
     begin = gaps.begin[which]
     last = latest(rows, spans, begin)
-    own = events.calls["thread"][gaps.call[which]]
+    thread = events.calls["thread"][gaps.call[which]]
     end = spans["ts"][last] + spans["dur"][last]
     runs = (last >= 0) & (end >= begin) & (end <= begin + _in_nothing(which, meanwhile))
-    runs &= work.processes[spans["thread"][last]] == work.processes[own]
-    found[runs] = spans["dur"][last[runs]]
-    return found
+    runs &= work.processes[spans["thread"][last]] == work.processes[thread]
+    wait_dur[runs] = spans["dur"][last[runs]]
+    return wait_dur
 
 
 def waits_among(spans: Mapping[str, Any], gathered: WorkInput) -> Int64:
@@ -382,8 +384,8 @@ def waits_among(spans: Mapping[str, Any], gathered: WorkInput) -> Int64:
 
 def latest(rows: Int64, spans: Mapping[str, Any], at: Int64) -> Int64:
     """The last of these spans (by the time they begin) that has begun at each time, -1 if none has."""
-    found: Int64 = np.append(-1, rows)[np.searchsorted(spans["ts"][rows], at, "right")]
-    return found
+    last: Int64 = np.append(-1, rows)[np.searchsorted(spans["ts"][rows], at, "right")]
+    return last
 
 
 def _in_nothing(which: Int64, meanwhile: HostActivity) -> Int64:
@@ -391,32 +393,32 @@ def _in_nothing(which: Int64, meanwhile: HostActivity) -> Int64:
     total = np.concatenate([[0], np.cumsum(meanwhile.time)])
     busy = np.append(np.flatnonzero((meanwhile.kind >= 0) & (meanwhile.kind != _RANGE)), len(meanwhile.time))
     first = meanwhile.first[which]
-    known = first >= 0
-    found = np.zeros(len(which), np.int64)
-    found[known] = total[busy[np.searchsorted(busy, first[known])]] - total[first[known]]
-    return found
+    in_span = first >= 0
+    time = np.zeros(len(which), np.int64)
+    time[in_span] = total[busy[np.searchsorted(busy, first[in_span])]] - total[first[in_span]]
+    return time
 
 
 def _after_its_copy(which: Int64, gaps: Gaps, events: Events) -> Int64:
     """The duration of the call of a copy with whose end each gap began while the call still ran, on the same thread."""
     calls, before = events.calls, events.call[gaps.before[which]]
     copied = np.flatnonzero((before >= 0) & (events.roles[gaps.before[which]] == COPY))
-    mine, rows = before[copied], which[copied]
-    runs = (calls["ts"][mine] + calls["dur"][mine] >= gaps.begin[rows]) & (
-        calls["thread"][mine] == calls["thread"][gaps.call[rows]]
+    copies, rows = before[copied], which[copied]
+    runs = (calls["ts"][copies] + calls["dur"][copies] >= gaps.begin[rows]) & (
+        calls["thread"][copies] == calls["thread"][gaps.call[rows]]
     )
-    found = np.full(len(which), -1, np.int64)
-    found[copied[runs]] = calls["dur"][mine[runs]]
-    return found
+    copy_dur = np.full(len(which), -1, np.int64)
+    copy_dur[copied[runs]] = calls["dur"][copies[runs]]
+    return copy_dur
 
 
 def names_of_calls(call: Int64, events: Events, gathered: WorkInput) -> Int32:
     """The index in `Spans.names` of each of these calls, -1 for the call -1."""
-    found = np.full(len(call), -1, np.int32)
-    known = np.flatnonzero(call >= 0)
-    if len(known):
+    name_ids = np.full(len(call), -1, np.int32)
+    there = np.flatnonzero(call >= 0)
+    if len(there):
         spans = gathered.spans.for_source(events.source)
         order = np.argsort(spans["id"], kind="stable")
-        at = positions(events.calls["id"][call[known]], spans["id"][order])
-        found[known[at >= 0]] = spans["name"][order[at[at >= 0]]]
-    return found
+        at = positions(events.calls["id"][call[there]], spans["id"][order])
+        name_ids[there[at >= 0]] = spans["name"][order[at[at >= 0]]]
+    return name_ids

@@ -58,11 +58,11 @@ class KernelGrids:
         there = self._cells >= 0
         if self._columns.within is not None:
             there &= self._columns.within.counts > 0
-        found: dict[str, dict[str, int]] = {}
+        places: dict[str, dict[str, int]] = {}
         for place in np.flatnonzero(there).tolist():
             kernel, grid = divmod(int(self._cells[place]), len(self._texts))
-            found.setdefault(self._kernels[kernel], {})[self._texts[grid]] = place
-        return found
+            places.setdefault(self._kernels[kernel], {})[self._texts[grid]] = place
+        return places
 
     def group(self, place: int) -> Group:
         """The launches of a kernel by one grid."""

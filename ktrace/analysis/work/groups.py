@@ -69,17 +69,17 @@ class InSteps:
         """The sum of several, of which there is at least one; counts only if all are known."""
         number, which = np.unique(np.concatenate([one.number for one in parts]), return_inverse=True)
         time = np.bincount(which, np.concatenate([one.time for one in parts]), len(number))
-        found = cls(parts[0].steps, number, np.asarray(time, np.float64))
+        joined = cls(parts[0].steps, number, np.asarray(time, np.float64))
         counts = [one.count for one in parts if one.count is not None]
         if len(counts) < len(parts):
-            return found
-        return replace(found, count=np.bincount(which, np.concatenate(counts), len(number)).astype(np.int64))
+            return joined
+        return replace(joined, count=np.bincount(which, np.concatenate(counts), len(number)).astype(np.int64))
 
     def times(self) -> Float64:
         """The time in each step."""
-        found = np.zeros(self.steps)
-        found[self.number] = self.time
-        return found
+        times = np.zeros(self.steps)
+        times[self.number] = self.time
+        return times
 
 
 @dataclass(frozen=True)

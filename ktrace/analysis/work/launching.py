@@ -88,9 +88,9 @@ class _Pieces:
     def __init__(self, work: Work, events: Events) -> None:
         calls, call = events.calls, events.call
         self.launched: Bools = call >= 0
-        known = np.flatnonzero(self.launched)
+        launched = np.flatnonzero(self.launched)
         self.called = np.full(len(events), _NEVER, np.int64)
-        self.called[known] = calls["ts"][call[known]]
+        self.called[launched] = calls["ts"][call[launched]]
         self.stream: Int32 = work.by_shape(stream_of)[0][events.shape]
         order = np.lexsort((events.ts, self.stream))
         follows = ~group_start_mask((self.stream[order],))
@@ -101,20 +101,20 @@ class _Pieces:
         self.later[events.followers()] = True
         self.reached, self.idle = _reached(events)
         ready = self.reached.copy()
-        returned = self.called[known] + np.maximum(calls["dur"][call[known]], 0)
-        ready[known] = np.maximum(returned, ready[known])
+        returned = self.called[launched] + np.maximum(calls["dur"][call[launched]], 0)
+        ready[launched] = np.maximum(returned, ready[launched])
         self.wait: Int64 = np.where(ready == _NEVER, 0, np.maximum(events.ts - ready, 0))
         self.on_idle: Bools = self.launched & ~self.later & (self.previous >= 0)
-        self.on_idle[known] &= returned >= self.reached[known]
+        self.on_idle[launched] &= returned >= self.reached[launched]
 
 
 def _latest(called: Int64, order: Int64, first: Bools) -> Int64:
     """When each piece of work was called; where that isn't known, the time of the last on its stream until then."""
-    known = called[order] != _NEVER
-    at = np.maximum.accumulate(np.where(known | first, np.arange(len(order)), 0))
-    found = np.empty(len(order), np.int64)
-    found[order] = called[order][at]
-    return found
+    is_called = called[order] != _NEVER
+    at = np.maximum.accumulate(np.where(is_called | first, np.arange(len(order)), 0))
+    latest = np.empty(len(order), np.int64)
+    latest[order] = called[order][at]
+    return latest
 
 
 def stream_of(shape: dict[str, object]) -> tuple[object, ...]:
@@ -141,19 +141,19 @@ def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
     """Whether a graph, a copy, an event or another stream can have kept each piece of work waiting."""
     spans = work.gathered.spans.for_source(events.source)
     there = pieces.previous >= 0
-    found: Bools = events.roles == COPY
-    found[there] |= (events.roles == COPY)[pieces.previous[there]]
-    found |= _of_graph(pieces, work, events)
+    may_wait: Bools = events.roles == COPY
+    may_wait[there] |= (events.roles == COPY)[pieces.previous[there]]
+    may_wait |= _of_graph(pieces, work, events)
     waits = np.sort(spans["ts"][work.gathered.spans.named(_STREAM_WAITS.search)[spans["name"]]])
     if not len(waits):
         place, places = events.places
         streams = int(pieces.stream.max(initial=0)) + 1
         first, _ = distinct(*combined(((place, len(places)), (pieces.stream, streams)), len(place)))
-        return found | (np.bincount(place[first], minlength=len(places)) > 1)[place]
+        return may_wait | (np.bincount(place[first], minlength=len(places)) > 1)[place]
     since = np.full(len(events), _NEVER, np.int64)
     since[there] = pieces.since[pieces.previous[there]]
     waited = np.searchsorted(waits, pieces.called, "left") > np.searchsorted(waits, since, "left")
-    return found | (pieces.launched & waited)
+    return may_wait | (pieces.launched & waited)
 
 
 def _of_graph(pieces: _Pieces, work: Work, events: Events) -> Bools:
@@ -182,7 +182,7 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
         return np.zeros(len(events), np.bool_)
     first_call = np.full(len(places), np.iinfo(np.int64).max)
     np.minimum.at(first_call, place[launched], pieces.called[launched])
-    found: Bools = ~pieces.launched & (events.ts < first_call[place])
+    unseen: Bools = ~pieces.launched & (events.ts < first_call[place])
     order = launched[np.lexsort((events.ts[launched], pieces.stream[launched]))]
     first = order[group_start_mask((pieces.stream[order],))]
     spans = work.gathered.spans.for_source(events.source)
@@ -195,4 +195,4 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
     stuck = first[(pieces.wait[first] > long) & (events.ts[first] <= drained) & mostly & ~pieces.later[first]]
     until = np.full(len(places), _NEVER, np.int64)
     np.maximum.at(until, place[stuck], events.ts[stuck])
-    return found | (events.ts <= until[place])
+    return unseen | (events.ts <= until[place])

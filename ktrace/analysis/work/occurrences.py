@@ -38,9 +38,9 @@ class MarkedRanges(NamedTuple):
     label: Int32
     track: Int32
 
-    def where(self, mine: Bools | Int64) -> MarkedRanges:
+    def where(self, rows: Bools | Int64) -> MarkedRanges:
         """Some of the ranges, by a mask or by their numbers."""
-        return MarkedRanges(self.begin[mine], self.end[mine], self.label[mine], self.track[mine])
+        return MarkedRanges(self.begin[rows], self.end[rows], self.label[rows], self.track[rows])
 
 
 class Way(NamedTuple):
@@ -104,19 +104,19 @@ class Occurrences:
 
     def find(self, events: Events, ranges: MarkedRanges, ways: tuple[Way, ...]) -> Int32:
         """The range that each piece of work belongs to, -1 for none, by the first way for which there are ranges."""
-        found = np.full(len(events), -1, np.int32)
+        occurrence = np.full(len(events), -1, np.int32)
         queued = self._queued(events) if _BEGUN in ways else np.zeros(0, np.bool_)
         among = []
         for way in ways:
             there = np.flatnonzero(self.is_device[ranges.track] == way.on_device).astype(np.int32)
             if len(there):
                 tracks, places = self._places[way]
-                known = Ranges(tracks[ranges.track[there]], ranges.begin[there], ranges.end[there])
-                among.append((way, places, there, known))
+                ranges_of_way = Ranges(tracks[ranges.track[there]], ranges.begin[there], ranges.end[there])
+                among.append((way, places, there, ranges_of_way))
         for first in range(0, len(events) if among else 0, BLOCK):
             left = np.ones(min(BLOCK, len(events) - first), np.bool_)
             launched = events.call[first : first + BLOCK] >= 0
-            for way, places, number, known in among:
+            for way, places, number, ranges_of_way in among:
                 if way == _BEGUN:
                     left &= ~queued[first : first + BLOCK]
                 rows = first + np.flatnonzero(left & launched if way.at_call else left)
@@ -125,12 +125,12 @@ class Occurrences:
                     place, at = places[events.calls["thread"][call]], events.calls["ts"][call]
                 else:
                     place, at = places[events.shape[rows]], events.ts[rows]
-                placed = np.isin(place, known.track)
+                placed = np.isin(place, ranges_of_way.track)
                 rows = rows[placed]
-                around = known.around(place[placed], at[placed])
-                found[rows] = np.where(around >= 0, number[around], -1)
+                around = ranges_of_way.around(place[placed], at[placed])
+                occurrence[rows] = np.where(around >= 0, number[around], -1)
                 left[rows - first] = False
-        return found
+        return occurrence
 
     def _queued(self, events: Events) -> Bools:
         """Which work of a source was queued before the recording."""
@@ -196,9 +196,9 @@ def spans_on_device(
     starts = np.maximum(np.where(alone, kernel, np.maximum(done, opens)), _done_before(kernel, outside))
     starts = np.where(last < opens, first, starts)  # where it ends before, clocks differ
     stops = np.where(last < opens, last, np.maximum(last, np.minimum(closes, following)))
-    found, since = np.zeros(len(ranges.label), np.int64), np.zeros(len(ranges.label), np.int64)
-    since[there], found[there] = starts, np.maximum(stops - starts, 0)
-    return since, found
+    span, since = np.zeros(len(ranges.label), np.int64), np.zeros(len(ranges.label), np.int64)
+    since[there], span[there] = starts, np.maximum(stops - starts, 0)
+    return since, span
 
 
 def _done_before(moment: Int64, work: tuple[Int64, Int64]) -> Int64:

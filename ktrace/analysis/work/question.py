@@ -72,18 +72,18 @@ class Labels:
         return " ".join([*words, "device" if device is None else f"device {device}"])
 
     def _device(self, row: Shape) -> str:
-        known = self._by_device or row.get("device") is not None
-        return self.device((row["source"], row.get("host"), row.get("device"))) if known else OTHER
+        is_named = self._by_device or row.get("device") is not None
+        return self.device((row["source"], row.get("host"), row.get("device"))) if is_named else OTHER
 
     def stream(self, row: Shape) -> str:
         """The name of a stream: its number, else its track."""
         stream, track = row.get("stream"), row.get("track")
         if stream is None and track is None:
             return OTHER
-        own = str(track) if stream is None else f"stream {stream}"
+        name = str(track) if stream is None else f"stream {stream}"
         if not self._by_device:
-            return own
-        return f"{self.device((row['source'], row.get('host'), row.get('device')))} {own}"
+            return name
+        return f"{self.device((row['source'], row.get('host'), row.get('device')))} {name}"
 
 
 def kernel_of(row: Shape) -> str:
@@ -99,8 +99,8 @@ def row_shown(work: Work, events: Events, row: int, time: int) -> Evidence:
 
 
 def _unclassified(row: Shape) -> str:
-    known = row["kind"] != "kernel" or row.get("operation") not in (None, OTHER)
-    return CLASSIFIED if known else str(row["name"])
+    is_classified = row["kind"] != "kernel" or row.get("operation") not in (None, OTHER)
+    return CLASSIFIED if is_classified else str(row["name"])
 
 
 def _text(value: Any) -> str:

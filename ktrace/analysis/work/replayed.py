@@ -43,11 +43,11 @@ def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
     typed = batch.has("args.captured_in")
     if batch.record != "events" or not (typed or batch.has("args")):
         return None
-    mine = words_in(batch.column("kind"), DEVICE_KINDS)
-    if not mine.any():
+    is_work = words_in(batch.column("kind"), DEVICE_KINDS)
+    if not is_work.any():
         return None
     if typed:
-        rows = np.flatnonzero(mine & truth(batch.column("args.captured_in").is_valid()))
+        rows = np.flatnonzero(is_work & truth(batch.column("args.captured_in").is_valid()))
         columns = {
             name: decoded(batch.column(f"args.{name}")).take(pa.array(rows))
             if batch.has(f"args.{name}")
@@ -56,9 +56,9 @@ def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
         }
     else:
         text = decoded(batch.column("args"))
-        rows = np.flatnonzero(mine & truth(pc.match_substring(text, '"captured_in":')))
-        found = [_arguments(one) for one in text.take(pa.array(rows)).to_pylist()]
-        columns = {name: pa.array([one[name] for one in found], type_) for name, type_ in _TYPES.items()}
+        rows = np.flatnonzero(is_work & truth(pc.match_substring(text, '"captured_in":')))
+        arguments = [_arguments(one) for one in text.take(pa.array(rows)).to_pylist()]
+        columns = {name: pa.array([one[name] for one in arguments], type_) for name, type_ in _TYPES.items()}
     return (rows, columns) if len(rows) else None
 
 
@@ -74,12 +74,12 @@ _TYPES = {
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        found = _DECODER.decode(text)
+        decoded_arguments = _DECODER.decode(text)
     except NOT_JSON:
-        found = _Arguments()
-    known = {name: getattr(found, name) for name in ("operator", "operator_id", "range")}
-    dims = {CAPTURED_DIMS: bytes(found.captured_dims) or None, DIMS: bytes(found.dims) or None}
-    return known | dims | {CAPTURED_IN: bytes(found.captured_in)}
+        decoded_arguments = _Arguments()
+    stated = {name: getattr(decoded_arguments, name) for name in ("operator", "operator_id", "range")}
+    dims = {CAPTURED_DIMS: bytes(decoded_arguments.captured_dims) or None, DIMS: bytes(decoded_arguments.dims) or None}
+    return stated | dims | {CAPTURED_IN: bytes(decoded_arguments.captured_in)}
 
 
 class Replayed:
@@ -102,15 +102,15 @@ class Replayed:
 
     def see(self, batch: Batch) -> None:
         """Collects those of the events of one source."""
-        if not len(batch) or (found := replayed(batch)) is None:
+        if not len(batch) or (replay := replayed(batch)) is None:
             return
-        rows, columns = found
+        rows, columns = replay
         if self._has_shapes:
             columns["captured_in"] = _with_shapes(columns)
         codes, texts = coded(columns["captured_in"])
         is_range = truth(columns["range"].is_valid())
-        known = np.array([[self._number(text or b"", kind) for kind in (False, True)] for text in texts.to_pylist()])
-        chain = known[codes, is_range.astype(np.int64)]
+        numbers = np.array([[self._number(text or b"", kind) for kind in (False, True)] for text in texts.to_pylist()])
+        chain = numbers[codes, is_range.astype(np.int64)]
         self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], chain=chain)
 
     def _number(self, chain: bytes, is_range: bool) -> int:
@@ -157,10 +157,10 @@ def _with_shapes(columns: dict[str, pa.Array]) -> pa.Array:
 def _dims(text: bytes | None) -> dict[int, bytes]:
     """The shapes in JSON text by the place of their span in the chain."""
     try:
-        found = _DIMS.decode(text or b"[]")
+        sizes = _DIMS.decode(text or b"[]")
     except NOT_JSON:
         return {}
-    return {place: bytes(one) for place, one in enumerate(found) if bytes(one) != b"null"}
+    return {place: bytes(one) for place, one in enumerate(sizes) if bytes(one) != b"null"}
 
 
 def _spans(text: Any) -> list[str]:

@@ -87,22 +87,22 @@ class Spans:
 
     def named(self, test: Callable[[str], object]) -> Bools:
         """Of which names something is true; the last value is that of no name, -1. Computed once for all sources."""
-        found = self._named.get(test)
-        if found is None or len(found) <= len(self.names):
-            found = self._named[test] = np.array([*(bool(test(name)) for name in self.names), False], np.bool_)
-        return found
+        is_named = self._named.get(test)
+        if is_named is None or len(is_named) <= len(self.names):
+            is_named = self._named[test] = np.array([*(bool(test(name)) for name in self.names), False], np.bool_)
+        return is_named
 
     def by_name(self, word: Callable[[str], str]) -> tuple[Int64, list[str]]:
         """A number for each name, and the words with these numbers. The last one, of no name, is that of no word.
 
         Computed once for all sources.
         """
-        found = self._by_name.get(word)
-        if found is None or len(found[0]) <= len(self.names):
-            known: dict[str, int] = {}
-            numbers = [known.setdefault(word(name), len(known)) for name in self.names]
-            found = self._by_name[word] = np.array([*numbers, len(known)], np.int64), list(known)
-        return found
+        numbered = self._by_name.get(word)
+        if numbered is None or len(numbered[0]) <= len(self.names):
+            words: dict[str, int] = {}
+            numbers = [words.setdefault(word(name), len(words)) for name in self.names]
+            numbered = self._by_name[word] = np.array([*numbers, len(words)], np.int64), list(words)
+        return numbered
 
     @property
     def sources(self) -> list[str]:
@@ -146,12 +146,12 @@ class Spans:
         codes = words.indices.to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(codes, minlength=len(words.dictionary)))
         number = np.zeros(len(words.dictionary), np.int32)
-        known = self._numbers
+        numbers = self._numbers
         texts = words.dictionary.take(pa.array(used)).to_pylist()
-        number[used] = [known.setdefault(text, len(known)) for text in texts]
-        self.names += islice(known, len(self.names), None)
-        found: Int32 = number[codes]
-        return found
+        number[used] = [numbers.setdefault(text, len(numbers)) for text in texts]
+        self.names += islice(numbers, len(self.names), None)
+        name_ids: Int32 = number[codes]
+        return name_ids
 
 
 #: The shapes of an operator's inputs in the text of its arguments.
@@ -202,7 +202,7 @@ def _with_lines(batch: Batch, names: pa.DictionaryArray, rows: Int64) -> pa.Arra
 
 def _stated_line(text: str) -> str:
     """The innermost frame of a stack outside of libraries; a text that isn't a stack as it is."""
-    frames = [found for found in _IN_STACK.finditer(text) if not _is_library(found["file"])]
+    frames = [match for match in _IN_STACK.finditer(text) if not _is_library(match["file"])]
     if frames:
         last = frames[-1]
         return f"{last['file']}:{last['line']} {last['name'] or ''}".strip()
@@ -216,8 +216,8 @@ def _is_library(file: str) -> bool:
 
 def line_of(name: str) -> str:
     """The line of code of the program that a span is, or states; "" where there is none."""
-    _, found, line = name.rpartition(_LINE)
-    if found:
+    _, separator, line = name.rpartition(_LINE)
+    if separator:
         return line
     frame = _AS_NAME.fullmatch(name)
     if frame is None or _is_library(frame["file"]):
@@ -237,8 +237,8 @@ def with_sizes(name: str, dims: str) -> str:
 
 def shaped(name: str) -> str:
     """The name of an operator with the shapes of its inputs alone: aten::mm [8x4, 4x2]."""
-    before, found, rest = name.partition(_SIZES)
-    sizes = _LIST.findall(rest.partition("]]")[0] + "]]") if found else []
+    before, separator, rest = name.partition(_SIZES)
+    sizes = _LIST.findall(rest.partition("]]")[0] + "]]") if separator else []
     shapes = ", ".join(re.sub(r", ?", "x", one) for one in sizes)
     return f"{grouped(before)[0]} [{shapes}]" if shapes else grouped(before)[0]
 
@@ -275,9 +275,9 @@ def grouped(name: str) -> tuple[str, str]:
         return name.removeprefix(MODULE), MODULE
     if name.startswith("{") and (marker := _MARKER.match(name)):
         return marker["path"], MARKER
-    found = _ARGUMENTS.search(name) if "=" in name else None
-    if found and found.start() and _closed(name[: found.start()]):
-        return name[: found.start()], found["key"]
+    arguments = _ARGUMENTS.search(name) if "=" in name else None
+    if arguments and arguments.start() and _closed(name[: arguments.start()]):
+        return name[: arguments.start()], arguments["key"]
     return name, ""
 
 
@@ -334,19 +334,19 @@ class Waits:
     def add(self, batch: Batch) -> None:
         """Adds the synchronisations, or the arrows, of a batch of one source."""
         if batch.record == "links":
-            mine = words_in(batch.column("link"), LINKS)
-            if mine.any():
+            is_wait = words_in(batch.column("link"), LINKS)
+            if is_wait.any():
                 there = [name for name in _LINK_COLUMNS if batch.has(name)]
-                self._links.add(source_of(batch), batch.columns.select(there).filter(pa.array(mine)))
+                self._links.add(source_of(batch), batch.columns.select(there).filter(pa.array(is_wait)))
             return
         rows = np.flatnonzero(words_in(batch.column("kind"), ("sync",)))
         if len(rows):
-            dur, known = values(batch.columns, "dur")
+            dur, has_end = values(batch.columns, "dur")
             correlation, _ = values(batch.columns, "correlation")
             self._rows.add(
                 source_of(batch),
                 ts=batch.column("ts").to_numpy()[rows],
-                dur=np.where(known & (dur > 0), dur, 0)[rows],
+                dur=np.where(has_end & (dur > 0), dur, 0)[rows],
                 id=batch.column("id").to_numpy()[rows],
                 correlation=correlation[rows],
                 on_stream=_on_stream(batch, rows),
@@ -356,9 +356,9 @@ class Waits:
 
 def _on_stream(batch: Batch, rows: Int64) -> Int64:
     """The stream of the event that each row waits for, NO_NUMBER where it isn't a number."""
-    found = batch.argument(_ON_STREAM, pa.array(rows))
-    found = pc.if_else(pc.match_substring_regex(found, r"^[0-9]{1,9}$"), found, None)
-    streams: Int64 = pc.fill_null(found.cast(pa.int64()), NO_NUMBER).to_numpy(zero_copy_only=False)
+    stream = batch.argument(_ON_STREAM, pa.array(rows))
+    stream = pc.if_else(pc.match_substring_regex(stream, r"^[0-9]{1,9}$"), stream, None)
+    streams: Int64 = pc.fill_null(stream.cast(pa.int64()), NO_NUMBER).to_numpy(zero_copy_only=False)
     return streams
 
 
@@ -383,6 +383,6 @@ def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
     """The index of the innermost slice around each slice on its track, -1 where there is none."""
     order = np.lexsort((-end, begin, track))
     outer = enclosing(track[order], begin[order], end[order])
-    found = np.full(len(track), -1, np.int64)
-    found[order] = np.where(outer >= 0, order[outer], -1)
-    return found
+    outer_of = np.full(len(track), -1, np.int64)
+    outer_of[order] = np.where(outer >= 0, order[outer], -1)
+    return outer_of

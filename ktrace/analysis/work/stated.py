@@ -43,8 +43,8 @@ class Stated:
                 alone &= ~truth(batch.column(owner).is_valid())
         there = [name for name in _NEEDED if batch.has(name)]
         for kind, rows in self._rows.items() if alone.any() else ():
-            mine = alone & words_in(batch.column("kind"), (kind,))
-            columns = batch.columns.select(there).filter(pa.array(mine))
+            of_kind = alone & words_in(batch.column("kind"), (kind,))
+            columns = batch.columns.select(there).filter(pa.array(of_kind))
             if rows is not None and len(columns) + len(rows) > _MOST:
                 self._rows[kind] = None
             elif rows is not None and len(columns):
@@ -52,20 +52,20 @@ class Stated:
 
     def figures(self, *, ranges: bool = False) -> list[tuple[str, str]]:
         """Name and figure of each, in the order of the source; none without a value. With `ranges`, those of these."""
-        found: dict[str, str] = {}
+        figures: dict[str, str] = {}
         for row in (*(self._rows["metric"] or ()), *(self._rows["range"] or () if ranges else ())):
-            known = next((name for name in _FIGURES if row.get(name) is not None), None)
-            if known is None:
+            figure = next((name for name in _FIGURES if row.get(name) is not None), None)
+            if figure is None:
                 continue
-            name = " ".join(word for word in (row["name"], _FIGURES[known]) if word)
-            if name in found and row.get("metric"):
+            name = " ".join(word for word in (row["name"], _FIGURES[figure]) if word)
+            if name in figures and row.get("metric"):
                 name = f"{name}, {row['metric'].replace('_', ' ')}"
-            found.setdefault(name, _text(row, known))
-        return [*found.items()]
+            figures.setdefault(name, _text(row, figure))
+        return [*figures.items()]
 
 
-def _text(row: dict[str, Any], known: str) -> str:
-    unit, value = row.get("unit") or "", row[known]
+def _text(row: dict[str, Any], figure: str) -> str:
+    unit, value = row.get("unit") or "", row[figure]
     if unit in _UNITS:
         return exact(value, unit)
     return f"{exact(value, 'count') if float(value).is_integer() else exact(value, '')} {unit}".rstrip()

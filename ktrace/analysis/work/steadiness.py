@@ -86,12 +86,12 @@ def of_steps(walls: Float64, spans: Float64, compute: Float64, labels: Sequence[
     return unsteady(times)
 
 
-def findings(found: Sequence[Unsteady], times: Float64, labels: Sequence[str]) -> list[Finding]:
+def findings(unsteady_steps: Sequence[Unsteady], times: Float64, labels: Sequence[str]) -> list[Finding]:
     """Returns how steps with these times and labels are unsteady, for programs.
 
     The value is what the slow steps take more than the others in ns, the whole the time of all steps.
     """
-    return [_finding(one, times, labels) for one in found]
+    return [_finding(one, times, labels) for one in unsteady_steps]
 
 
 def _finding(one: Unsteady, times: Float64, labels: Sequence[str]) -> Finding:
@@ -166,14 +166,14 @@ def unsteady(times: Float64) -> list[Unsteady]:
 
     A warm-up comes first, then one way in which the steps after it differ.
     """
-    found: list[Unsteady] = []
+    facts: list[Unsteady] = []
     since = 0
     while (one := _unsteady(times[since:])) is not None and (one.way != WARM_UP or not since):
-        found.append(one._replace(slow=np.append(np.zeros(since, np.bool_), one.slow)))
+        facts.append(one._replace(slow=np.append(np.zeros(since, np.bool_), one.slow)))
         if one.way != WARM_UP:
             break
         since = int(one.slow.sum())
-    return found
+    return facts
 
 
 def limit(steps: int) -> float:
@@ -225,13 +225,13 @@ def _shift(logs: Float64) -> _Way | None:
 
 
 def _periods(logs: Float64) -> list[_Way]:
-    steps, found = len(logs), []
+    steps, periods = len(logs), []
     for every in range(2, min(steps // 2, _LONGEST) + 1):
         place = np.arange(steps) % every
         total = np.asarray(np.bincount(place, logs), np.float64)
         far = _far(np.bincount(place).astype(np.float64), total, logs)
-        found.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
-    return found
+        periods.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
+    return periods
 
 
 def _singles(logs: Float64) -> _Way:

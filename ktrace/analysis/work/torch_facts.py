@@ -86,16 +86,16 @@ class TorchFacts:
                 self.dims[str(name)]["".join(text.split())] += count
 
     def _add_backward(self, batch: Batch, which: Bools, source: str) -> None:
-        known = self._names[source]
-        if not which.any() or len(known) >= _REMEMBERED:
+        names = self._names[source]
+        if not which.any() or len(names) >= _REMEMBERED:
             return
         rows = pa.array(np.flatnonzero(which))
         numbers = pc.coalesce(*(batch.argument(key, rows) for key in _NUMBERS)).to_pylist()
         for number, name in zip(numbers, batch.column("name").take(rows).to_pylist(), strict=True):
             if number is None or not number.isdecimal() or int(number) == 0:
                 continue
-            if known.setdefault(int(number), name) != name:
-                self._shared[source].setdefault(int(number), {known[int(number)]}).add(name)
+            if names.setdefault(int(number), name) != name:
+                self._shared[source].setdefault(int(number), {names[int(number)]}).add(name)
 
     @property
     def numbers(self) -> int:
@@ -107,6 +107,6 @@ class TorchFacts:
         """The numbers that different backward operators share: source, number, names."""
         return [
             (source, number, sorted(name.removeprefix(_ENGINE) for name in names))
-            for source, found in self._shared.items()
-            for number, names in found.items()
+            for source, shared_names in self._shared.items()
+            for number, names in shared_names.items()
         ]

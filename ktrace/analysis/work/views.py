@@ -24,18 +24,18 @@ _FEWEST, _DURATIONS, _STARTS = 3, 0.25, 0.02
 def repeated(gathered: WorkInput) -> dict[str, str]:
     """The sources whose device work an earlier source has, too, each with that source."""
     tools = {source: _tool(gathered, source) for source in gathered.work.sources}
-    found: dict[str, str] = {}
+    same_as: dict[str, str] = {}
     if len(set(tools.values())) < 2:
-        return found
-    known: list[_View] = []
+        return same_as
+    seen: list[_View] = []
     for source, tool in tools.items():
         view = _View(gathered, source, tool)
-        first = next((one for one in known if view.is_of(one)), None)
+        first = next((one for one in seen if view.is_of(one)), None)
         if first is not None:
-            found[source] = first.source
+            same_as[source] = first.source
         else:
-            known.append(view)
-    return found
+            seen.append(view)
+    return same_as
 
 
 def _tool(gathered: WorkInput, source: str) -> tuple[object, object]:
@@ -52,13 +52,13 @@ class _View:
         self.source, self.tool, self.rank = source, tool, gathered.catalog.rank(source)
         columns, shapes = gathered.work.for_source(source), gathered.shapes.all()
         kernel = np.array([shape["kind"] == "kernel" for shape in shapes], np.bool_)
-        mine = np.flatnonzero(kernel[columns["shape"]] & (columns["dur"] >= 0))
-        counts = np.bincount(columns["shape"][mine], minlength=len(shapes))
+        kernels = np.flatnonzero(kernel[columns["shape"]] & (columns["dur"] >= 0))
+        counts = np.bincount(columns["shape"][kernels], minlength=len(shapes))
         self.names: Counter[str] = Counter()
         for shape in np.flatnonzero(counts).tolist():
             self.names[base_name(shapes[shape]["name"])] += int(counts[shape])
-        self.start: Int64 = np.sort(columns["ts"][mine])
-        self.total = int(columns["dur"][mine].sum())
+        self.start: Int64 = np.sort(columns["ts"][kernels])
+        self.total = int(columns["dur"][kernels].sum())
 
     def is_of(self, other: _View) -> bool:
         """Whether both are views of the same work."""

@@ -90,8 +90,8 @@ def build_questions(names: Sequence[str] | None, spill: Spill, levels: Sequence[
 
     `levels` are those of a call tree, which is one more question.
     """
-    found = [import_module(package).questions(tuple(mine), spill) for package, mine in _packages(names).items()]
-    return [*found, import_module(_TREE_PACKAGE).tree(levels, spill)] if levels else found
+    questions = [import_module(package).questions(tuple(asked), spill) for package, asked in _packages(names).items()]
+    return [*questions, import_module(_TREE_PACKAGE).tree(levels, spill)] if levels else questions
 
 
 def split_tree(names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -132,7 +132,7 @@ def summarise(
 def read_summary(
     src: str | Path | Sequence[str | Path],
     by: Sequence[str] | None,
-    wanted: Selection,
+    selection: Selection,
     progress: Progress | None,
     *,
     tree: bool = False,
@@ -145,13 +145,13 @@ def read_summary(
     from ktrace.pipeline.read import read_selected
     from ktrace.stages.select.wanted import Filter
 
-    wanted.require_unset("a summary", "explain", "split_by")
-    filter = wanted.filter
+    selection.require_unset("a summary", "explain", "split_by")
+    filter = selection.filter
     report = Report()
     batches = read_selected(
         paths_of(src),
         report,
-        wanted.replace(
+        selection.replace(
             classify=True,
             filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
         ),
@@ -161,7 +161,7 @@ def read_summary(
         | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
     )
     rest = filter and replace(filter, ranks=())
-    return summary_of(batches, report, taxonomy(wanted.rules), by, rest, tree=tree, proved=proved)
+    return summary_of(batches, report, taxonomy(selection.rules), by, rest, tree=tree, proved=proved)
 
 
 def _questions_needed(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
@@ -195,9 +195,9 @@ def summary_of(
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
     try:
-        wanted = _questions_needed(by, proved)
+        needed = _questions_needed(by, proved)
         unasked = {*INSTEAD} - {*by} if proved and by is not None else set()
-        questions = build_questions(wanted and [name for name in wanted if name not in unasked], spill, levels)
+        questions = build_questions(needed and [name for name in needed if name not in unasked], spill, levels)
         instead = build_questions([*unasked], spill) if unasked else []
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
         lines = by is None or "line" in by
@@ -207,9 +207,9 @@ def summary_of(
             gathered.collect_work(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
-        found = _Summarised(gathered, by, report, levels, is_part=filter is not None and filter != type(filter)())
-        summary = found.summary(questions, instead)
-        found.forget()
+        computed = _Summarised(gathered, by, report, levels, is_part=filter is not None and filter != type(filter)())
+        summary = computed.summary(questions, instead)
+        computed.forget()
         return summary
     finally:
         spill.close()
@@ -267,11 +267,11 @@ class _Summarised:
 
     def _leave_out_views(self) -> set[str]:
         """Leaves out the work of sources that show the same work as others; returns these."""
-        found = repeated(self._gathered)
-        for source, other in found.items():
+        same_as = repeated(self._gathered)
+        for source, other in same_as.items():
             self._gathered.work.leave_out(source)
             self._notes.append(f"Not counted: the device work of {source}, that of {other} as another tool saw it.")
-        return {*found}
+        return {*same_as}
 
     def _add_up(self) -> list[Statistic]:
         """The statistics of device work in sources without events of it."""
@@ -280,35 +280,35 @@ class _Summarised:
             for row in to_rows(Batch("summaries", columns)):
                 self._tables.setdefault(row["source"], []).append(row)
         timed = {shape["source"] for shape in self._events.shapes}
-        found = {source: self._labelled(statistics(rows)) for source, rows in self._tables.items()}
-        both = sorted(source for source in timed & found.keys() if found[source].device)
+        by_source = {source: self._labelled(statistics(rows)) for source, rows in self._tables.items()}
+        both = sorted(source for source in timed & by_source.keys() if by_source[source].device)
         if both:
             self._notes.append(f"For {', '.join(both)} the events are counted; the statistics there repeat them.")
-        counted = [own for source, own in found.items() if own.device and source not in timed]
+        counted = [stats for source, stats in by_source.items() if stats.device and source not in timed]
         self._state(counted)
-        return [one for own in counted for one in self._with_notes(own)]
+        return [one for stats in counted for one in self._with_notes(stats)]
 
-    def _labelled(self, found: Statistics) -> Statistics:
+    def _labelled(self, stated: Statistics) -> Statistics:
         """The statistics, with the operation of operators that stand for their work on devices."""
-        for one in found.found if found.device else ():
+        for one in stated.found if stated.device else ():
             if one.row["kind"] == "op" and not one.row.get("operation"):
                 by_rules = self._gathered.taxonomy.labels(one.row["name"], "kernel").operation
                 one.row["operation"] = "gemm" if PRODUCTS.fullmatch(one.row["name"]) else by_rules
-        return found
+        return stated
 
     def _state(self, counted: list[Statistics]) -> None:
         """Keeps the total that tables state, where all do and all is there that they are of."""
         formats = {entry.facts.get("format") for entry in self._gathered.catalog.of("source")}
-        stated = [own.stated for own in counted if own.stated is not None]
+        stated = [one.stated for one in counted if one.stated is not None]
         if stated and len(stated) == len(counted) and formats <= STATES_TOTALS:
             self._stated = math.fsum(stated)
 
-    def _with_notes(self, found: Statistics) -> list[Statistic]:
+    def _with_notes(self, stated: Statistics) -> list[Statistic]:
         """The statistics; notes tell which weren't counted."""
-        self._leave_out(found.repeated, "of tables that repeat others")
-        self._leave_out(found.without, "without a time")
-        self._without += found.without if found.found else 0
-        return found.found
+        self._leave_out(stated.repeated, "of tables that repeat others")
+        self._leave_out(stated.without, "without a time")
+        self._without += stated.without if stated.found else 0
+        return stated.found
 
     def _leave_out(self, rows: int, which: str) -> None:
         self._notes += [f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}."] if rows else []
@@ -319,11 +319,11 @@ class _Summarised:
         if not len(self._events):
             counted = list(map(statistics, self._tables.values()))
             self._state(counted)
-            self._statistics = [one for own in counted for one in self._with_notes(own)]
+            self._statistics = [one for stats in counted for one in self._with_notes(stats)]
         if len(self._events) or self._statistics:
             self._work, self._nature = "host", self._nature_of_host()
-            own = ", each without those inside it" if len(self._events) else ""
-            self._notes.append(f"{_NO_WORK}: these are {NATURES[self._nature].note}{own}.")
+            stats = ", each without those inside it" if len(self._events) else ""
+            self._notes.append(f"{_NO_WORK}: these are {NATURES[self._nature].note}{stats}.")
         elif rows := self._gathered.samples.rows():
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
@@ -340,8 +340,8 @@ class _Summarised:
     def _formats(self) -> set[str]:
         """The formats of the inputs, and of those that canonical inputs were made of."""
         facts = (entry.facts for entry in self._gathered.catalog.of("source"))
-        found = {str(one["format"]) for one in facts if "format" in one}
-        return found or {one["format"] for one in self._report.inputs}
+        formats = {str(one["format"]) for one in facts if "format" in one}
+        return formats or {one["format"] for one in self._report.inputs}
 
     def _nothing(self, answers: Container[str]) -> str:
         """The note that nothing can be added up, unless it is another question that the source answers."""
@@ -395,11 +395,13 @@ class _Summarised:
             self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
         groups = self._groups(True, self._statistics)
         heaviest = self._heaviest(groups)
-        found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
-        answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
+        answered = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
+        answers = {name: one for name, one in answered.items() if name not in PROOFS or self._wants(name)}
         if self._is_empty:
-            found |= {name: one for question in instead for name, one in question.answer(events, self._labels).items()}
-            self._notes.append(self._nothing(found))
+            answered |= {
+                name: one for question in instead for name, one in question.answer(events, self._labels).items()
+            }
+            self._notes.append(self._nothing(answered))
         missing = [by for by in self._asked if by not in groups and by not in answers]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         missing = missing if len(events) or self._statistics else [by for by in missing if by in RECORDING]
@@ -409,7 +411,7 @@ class _Summarised:
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
         work = self._gathered, self._events, self._tables, self._devices
         tables = self._stated, math.fsum(one.total for one in self._statistics)
-        joint = found.get("collective")
+        joint = answered.get("collective")
         clocks = joint.clocks if isinstance(joint, CollectivesAnswer) else None
         checks = examine(Recording(*work, self._report, span, self._without, self._is_part, *tables, clocks))
         if any(one.code == "check.launches_lost" for one in checks):  # there was some
@@ -429,7 +431,7 @@ class _Summarised:
             {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
             answers,
             heaviest,
-            {name: found[name] for name in (*PROOFS, *INSTEAD) if name in found},
+            {name: answered[name] for name in (*PROOFS, *INSTEAD) if name in answered},
             evidence_of(events, self._labels, heaviest),
             self._report,
             span,
@@ -437,22 +439,22 @@ class _Summarised:
             self._kernel_grids(),
             checks,
             Setting.from_catalog(catalog),
-            self._askable(found),
+            self._askable(answered),
             [] if self._work == "events" else self._gathered.stated.figures(ranges=self._is_empty),
             self._nature,
             self._gathered.torch.dims,
             figures(self._gathered.figures, self._formats()) if self._is_empty else [],
         )
 
-    def _askable(self, found: Mapping[str, Answer]) -> tuple[str, ...]:
+    def _askable(self, answers: Mapping[str, Answer]) -> tuple[str, ...]:
         """The questions about device work that the input can answer, in the order in which they are named."""
         if self._work != "events":
             return ()
         gathered, steps = self._gathered, self._marked.steps
         names, kinds = gathered.spans.names, gathered.spans.kinds
-        known = {
+        could = {
             "phase": any(one.phase is not None or one.generate == LOOP for one in gathered.meanings),
-            "collective": "collective" in found,
+            "collective": "collective" in answers,
             "op": "op" in kinds,
             "module": any(name.startswith(MODULE) for name in names),
             "line": any(map(line_of, names)),
@@ -464,7 +466,7 @@ class _Summarised:
             "inside": gathered.has_insides,
             "energy": gathered.has_power,
         }
-        return tuple(name for name, is_known in known.items() if is_known)
+        return tuple(name for name, is_known in could.items() if is_known)
 
     def _kernel_grids(self) -> KernelGrids | None:
         if self._grids is None or not self._grids.texts:
@@ -481,48 +483,48 @@ class _Summarised:
 
     def _of_run(self, run: str) -> Summary:
         """The summary of the statistics of one run."""
-        mine = [one for one in self._statistics if one.row.get("run") == run]
-        sources = list(dict.fromkeys(one.row["source"] for one in mine))
-        groups, label = self._groups(False, mine), self._labels.key
-        heaviest = {by: grouped(mine, label(by)) for by in HEAVIEST}
-        total, count = self._total(mine, False), self._count(mine, False)
+        of_run = [one for one in self._statistics if one.row.get("run") == run]
+        sources = list(dict.fromkeys(one.row["source"] for one in of_run))
+        groups, label = self._groups(False, of_run), self._labels.key
+        heaviest = {by: grouped(of_run, label(by)) for by in HEAVIEST}
+        total, count = self._total(of_run, False), self._count(of_run, False)
         return Summary(sources, "statistics", total, count, None, groups, unit=self._unit, heaviest=heaviest)
 
-    def _total(self, found: list[Statistic], events: bool = True) -> float:
+    def _total(self, stated: list[Statistic], events: bool = True) -> float:
         timed = self._time if events else 0
         if self._stated is not None and events and not timed:
             return self._stated
-        return timed + math.fsum(one.total for one in found) if found else timed
+        return timed + math.fsum(one.total for one in stated) if stated else timed
 
-    def _count(self, found: list[Statistic], events: bool = True) -> int | None:
-        counts = [one.row.get("count") for one in found]
-        known = [count for count in counts if count is not None]
-        return None if len(known) < len(counts) else sum(known) + (len(self._durations) if events else 0)
+    def _count(self, stated: list[Statistic], events: bool = True) -> int | None:
+        counts = [one.row.get("count") for one in stated]
+        counts_known = [count for count in counts if count is not None]
+        return None if len(counts_known) < len(counts) else sum(counts_known) + (len(self._durations) if events else 0)
 
-    def _groups(self, events: bool, found: list[Statistic]) -> dict[str, list[Group]]:
+    def _groups(self, events: bool, stated: list[Statistic]) -> dict[str, list[Group]]:
         """The groups by each criterion that was asked for and that the trace has values of."""
         groups = {}
         for by in self._by:
             key = self._labels.key(by)
-            mine = self._by_events(by, key) if events and len(self._durations) else []
-            mine = merged(mine, grouped(found, key))
+            of_events = self._by_events(by, key) if events and len(self._durations) else []
+            of_events = merged(of_events, grouped(stated, key))
             if by == UNCLASSIFIED:
-                groups[by] = [group for group in mine if group.key != CLASSIFIED]
-            elif mine and (by == "kernel" or {group.key for group in mine} != {OTHER}):
-                groups[by] = self._in_order(by, mine)
+                groups[by] = [group for group in of_events if group.key != CLASSIFIED]
+            elif of_events and (by == "kernel" or {group.key for group in of_events} != {OTHER}):
+                groups[by] = self._in_order(by, of_events)
         return groups
 
     def _heaviest(self, groups: dict[str, list[Group]]) -> dict[str, list[Group]]:
         """The operations and kernels with their totals, for the verdict; more of them where they were asked for."""
-        found = {}
+        heaviest = {}
         for by in HEAVIEST:
             key = self._labels.key(by)
             number, keys = self._events.by_shape(key)
-            mine = self._durations.totals(number, keys) if len(self._durations) else []
-            found[by] = groups[by] if by in groups else merged(mine, grouped(self._statistics, key))
+            totals = self._durations.totals(number, keys) if len(self._durations) else []
+            heaviest[by] = groups[by] if by in groups else merged(totals, grouped(self._statistics, key))
         moved = self._moved(self._labels.key("kernel")) | (NO_FUNCTION if self._work == "samples" else frozenset())
-        found["kernel"] = [group for group in found["kernel"] if group.key not in moved]
-        return found
+        heaviest["kernel"] = [group for group in heaviest["kernel"] if group.key not in moved]
+        return heaviest
 
     def _moved(self, key: Key) -> set[str]:
         """The names of copies and sets, which are no kernels."""
@@ -543,16 +545,16 @@ class _Summarised:
         if by != "layer" or not layers:
             names = _names(keys, self._events.shapes, number) if by == "kernel" else None
             return self._durations.groups(by, lambda rows: number[rows["shape"]], keys, names)
-        known = {name: place for place, name in enumerate(keys)}
-        numbers = np.array([known.setdefault(name, len(known)) for name in layers], np.int32)
-        other = known.get(OTHER, -1)
+        places = {name: place for place, name in enumerate(keys)}
+        numbers = np.array([places.setdefault(name, len(places)) for name in layers], np.int32)
+        other = places.get(OTHER, -1)
 
         def of(rows: dict[str, Any]) -> Int32:
-            own = number[rows["shape"]]
-            found: Int32 = np.where((own == other) & (rows["layer"] >= 0), numbers[rows["layer"]], own)
-            return found
+            of_shape = number[rows["shape"]]
+            by_layer: Int32 = np.where((of_shape == other) & (rows["layer"] >= 0), numbers[rows["layer"]], of_shape)
+            return by_layer
 
-        return self._durations.groups(by, of, list(known))
+        return self._durations.groups(by, of, list(places))
 
     def _in_order(self, by: str, groups: list[Group]) -> list[Group]:
         if by == "layer":
@@ -568,4 +570,4 @@ def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | No
     names: list[set[str]] = [set() for _ in keys]
     for shape, place in zip(shapes, number.tolist(), strict=True):
         names[place].add(shape["name"])
-    return [next(iter(own)) if len(own) == 1 else None for own in names]
+    return [next(iter(names_of_key)) if len(names_of_key) == 1 else None for names_of_key in names]

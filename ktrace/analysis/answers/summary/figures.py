@@ -25,15 +25,15 @@ _GB = 1e9
 
 def figures(rows: Iterable[Row], formats: Iterable[str]) -> list[Finding]:
     """The findings of rows of the kind metric; `formats` are those of their inputs."""
-    rows, known = list(rows), set(formats)
-    found: list[Finding] = []
-    if known == {"nccl-tests"}:
-        found += _bandwidth(rows)
-    elif known == {"inductor"}:
-        found += _choice(rows)
-    elif known == {"torch-benchmark"}:
-        found += _comparison(rows)
-    return found
+    rows, given = list(rows), set(formats)
+    facts: list[Finding] = []
+    if given == {"nccl-tests"}:
+        facts += _bandwidth(rows)
+    elif given == {"inductor"}:
+        facts += _choice(rows)
+    elif given == {"torch-benchmark"}:
+        facts += _comparison(rows)
+    return facts
 
 
 def _bandwidth(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -62,7 +62,7 @@ def _choice(rows: Sequence[Row]) -> Iterator[Finding]:
         scope = str((row.get("scope") or [""])[0])
         if scope.startswith(_AUTOTUNE):
             problems[scope.removeprefix(_AUTOTUNE)].append(row)
-    several = {problem: sorted(own, key=lambda row: row["avg"]) for problem, own in problems.items() if len(own) > 1}
+    several = {problem: sorted(same, key=lambda row: row["avg"]) for problem, same in problems.items() if len(same) > 1}
     if several:
         problem = max(several, key=lambda one: several[one][0]["avg"])
         best, after = several[problem][:2]
@@ -79,18 +79,20 @@ def _comparison(rows: Sequence[Row]) -> Iterator[Finding]:
         column = str(args.get("column", ""))
         name = row["name"].removesuffix(f", {column}")
         columns[str((row.get("scope") or [""])[0]), args.get("threads"), column].append((name, row))
-    compared = {key: sorted(own, key=lambda one: one[1]["avg"]) for key, own in columns.items() if len(own) > 1}
+    compared = {
+        key: sorted(entries, key=lambda one: one[1]["avg"]) for key, entries in columns.items() if len(entries) > 1
+    }
     if not compared:
         return
     wins: defaultdict[str, int] = defaultdict(int)
-    for own in compared.values():
-        wins[own[0][0]] += 1
+    for entries in compared.values():
+        wins[entries[0][0]] += 1
     name = max(wins, key=wins.__getitem__)
-    mine = {key: own for key, own in compared.items() if own[0][0] == name}
-    key = max(mine, key=lambda one: mine[one][-1][1]["avg"] / mine[one][0][1]["avg"])
-    (_, best), (slowest, last) = mine[key][0], mine[key][-1]
+    of_name = {key: entries for key, entries in compared.items() if entries[0][0] == name}
+    key = max(of_name, key=lambda one: of_name[one][-1][1]["avg"] / of_name[one][0][1]["avg"])
+    (_, best), (slowest, last) = of_name[key][0], of_name[key][-1]
     subject = {"benchmark": key[0], "name": name, "column": key[2], "slowest": slowest}
-    details = {"slowest_ns": last["avg"], "rows": len(mine[key]), "first_in": wins[name], "columns": len(compared)}
+    details = {"slowest_ns": last["avg"], "rows": len(of_name[key]), "first_in": wins[name], "columns": len(compared)}
     yield Finding("figures.comparison", "time", best["avg"], "ns", None, "", subject, None, details)
 
 

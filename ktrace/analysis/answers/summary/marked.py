@@ -49,15 +49,16 @@ class Marked:
         rows_of = by_group(device, len(devices))
         for place in range(len(devices)) if count else ():
             rows = rows_of(place)
-            mine = rows[occurrence[rows] >= 0]
-            own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
+            in_steps = rows[occurrence[rows] >= 0]
+            step = occurrence[in_steps].astype(np.int64)
+            begins, ends, roles = events.ts[in_steps], end[in_steps], events.roles[in_steps]
             outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
-            starts, spans = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
-            whole = parts_of(own, count, begins, ends, roles)
-            since = np.minimum(np.maximum(begins, starts[own]), ends)  # a copy of its batch may run beside other steps
-            found = parts_of(own, count, since, ends, roles)
-            found[:, 2:4] = whole[:, 2:4]  # communication and copies, also those that run earlier
-            here = np.column_stack([found, spans])
+            starts, spans = spans_on_device(ranges, step, (begins, ends), roles, (events.ts[outside], end[outside]))
+            whole = parts_of(step, count, begins, ends, roles)
+            since = np.minimum(np.maximum(begins, starts[step]), ends)  # a copy of its batch may run beside other steps
+            parts = parts_of(step, count, since, ends, roles)
+            parts[:, 2:4] = whole[:, 2:4]  # communication and copies, also those that run earlier
+            here = np.column_stack([parts, spans])
             np.add.at(self._use, ranges.label, here)
 
     def use(self) -> list[StepUse]:
@@ -74,9 +75,9 @@ class Marked:
         return [StepUse(*row[:3], *row[3]) for row in rows]
 
 
-def _label(ranges: MarkedRanges, found: Int32) -> Int32:
+def _label(ranges: MarkedRanges, occurrence: Int32) -> Int32:
     """The label of each range that was found, -1 for none."""
-    return np.where(found >= 0, ranges.label[found], -1).astype(np.int32) if len(ranges.label) else found
+    return np.where(occurrence >= 0, ranges.label[occurrence], -1).astype(np.int32) if len(ranges.label) else occurrence
 
 
 def _numbers(meanings: list[str | None], words: list[str]) -> Int32:

@@ -139,15 +139,15 @@ class _Screen:
 
     def _look(self) -> list[str]:
         """What is worth a look, with figures, and what to do about it."""
-        found = self._said.look[:_FINDINGS]
-        if not found:
+        losses = self._said.look[:_FINDINGS]
+        if not losses:
             return []
-        lines = [self._dim(f"look first at, of {found[0].of}")]
-        wide = max(len(brief(one.value)) for one in found)
+        lines = [self._dim(f"look first at, of {losses[0].of}")]
+        wide = max(len(brief(one.value)) for one in losses)
         told: set[str] = set()
-        for place, one in enumerate(found, 1):
+        for place, one in enumerate(losses, 1):
             figures = f"{place}  {one.share or 0:5.1f}%  {brief(one.value):>{wide}}"
-            of = f" (of {one.of})" if one.of != found[0].of else ""
+            of = f" (of {one.of})" if one.of != losses[0].of else ""
             text, indent = in_words(one) + of, " " * (len(figures) + 2)
             first, *rest = self._wrapped(f"{indent}{text}", "", len(indent))
             lines += [f"{self._bold(figures)}  {first[len(indent) :]}", *rest]
@@ -274,5 +274,5 @@ def _waited(summary: Summary) -> dict[tuple[str, int | None], int]:
     """How long the others waited for each rank, by its source and device; empty if that isn't known."""
     answer = summary.proofs.get("collective")
     ranks = answer.ranks if isinstance(answer, CollectivesAnswer) else []
-    known = {(one.source, one.device): one.others_waited.total for one in ranks if one.others_waited}
-    return known if any(known.values()) else {}
+    waited = {(one.source, one.device): one.others_waited.total for one in ranks if one.others_waited}
+    return waited if any(waited.values()) else {}

@@ -67,22 +67,22 @@ class Statistics:
 def statistics(rows: Iterable[Row]) -> Statistics:
     """The rows of one source that add up: device work, or what the host did if there is none."""
     totals, rows = _without_totals(list(rows))
-    own = _own_on_devices(rows)
+    own_times = _own_on_devices(rows)
     rows = [row for row in rows if row["kind"] != "metric"]
     device = [row for row in rows if row["kind"] in DEVICE_KINDS]
-    mine = device or rows
-    timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
+    chosen = device or rows
+    timed = [row for row in chosen if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
     timed = _outermost(timed)
-    found = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
-    without = len(timed) - len(found)
-    if not found:
-        others = list(_cycles(mine)) or list(_shares(mine)) or list(_counts(mine))
+    summed = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
+    without = len(timed) - len(summed)
+    if not summed:
+        others = list(_cycles(chosen)) or list(_shares(chosen)) or list(_counts(chosen))
         return Statistics(others, bool(device), without=without)
-    kept = list(_once(found))
+    kept = list(_once(summed))
     stated = _stated(totals, kept, bool(device))
-    if own and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or 0)):
-        return Statistics(own, True, stated=_stated(totals, own, True))
-    return Statistics(kept, bool(device), len(found) - len(kept), without, stated)
+    if own_times and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or 0)):
+        return Statistics(own_times, True, stated=_stated(totals, own_times, True))
+    return Statistics(kept, bool(device), len(summed) - len(kept), without, stated)
 
 
 def _without_totals(rows: list[Row]) -> tuple[dict[str, list[Row]], list[Row]]:
@@ -98,29 +98,31 @@ def _without_totals(rows: list[Row]) -> tuple[dict[str, list[Row]], list[Row]]:
 
 def _own_on_devices(rows: list[Row]) -> list[Statistic]:
     """What operators themselves cost on devices, where a table has that beside their time on the host."""
-    known = {row["id"]: row for row in rows}
-    found = []
+    by_id = {row["id"]: row for row in rows}
+    own_rows = []
     for row in rows:
-        operator = known.get(row.get("parent"))
+        operator = by_id.get(row.get("parent"))
         if row["kind"] == "metric" and operator is not None and (total := _total(row)):
-            mine = {"total": total, "avg": None, "percent": row.get("percent")}
-            found.append(Statistic(operator | {key: one for key, one in mine.items() if one is not None}, total))
-    return found
+            own_figures = {"total": total, "avg": None, "percent": row.get("percent")}
+            own_rows.append(
+                Statistic(operator | {key: one for key, one in own_figures.items() if one is not None}, total)
+            )
+    return own_rows
 
 
-def _stated(totals: dict[str, list[Row]], found: list[Statistic], device: bool) -> float | None:
+def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool) -> float | None:
     """The one total that the only table of these statistics states, None where there are none or several."""
     rows = totals.get("device" if device else "host") or totals.get("") or []
     stated = {total for row in rows if (total := _total(row))}
-    tables = {(one.row.get("table"), one.row.get("run")) for one in found}
+    tables = {(one.row.get("table"), one.row.get("run")) for one in summed}
     total = stated.pop() if len(stated) == 1 and len(tables) == 1 else None
-    return total if total is not None and total >= max((one.total for one in found), default=0) else None
+    return total if total is not None and total >= max((one.total for one in summed), default=0) else None
 
 
 def _outermost(rows: list[Row]) -> list[Row]:
     """The rows that aren't within others of these, whose figures include theirs."""
-    known = {row["id"] for row in rows}
-    return [row for row in rows if row.get("parent") not in known]
+    ids = {row["id"] for row in rows}
+    return [row for row in rows if row.get("parent") not in ids]
 
 
 def _total(row: Row) -> float | None:
@@ -134,17 +136,17 @@ def _total(row: Row) -> float | None:
     return total if total is not None and math.isfinite(total) and total >= 0 else None
 
 
-def _once(found: list[Statistic]) -> Iterator[Statistic]:
+def _once(summed: list[Statistic]) -> Iterator[Statistic]:
     """Yields the statistics without those in tables that divide the work of others, or with equal figures elsewhere.
 
     A table with a time describes that time, and doesn't repeat others.
     """
     runs: defaultdict[Any, list[Statistic]] = defaultdict(list)
-    for one in found:
+    for one in summed:
         runs[one.row.get("run")].append(one)
-    for mine in runs.values():
+    for repeats in runs.values():
         seen: dict[tuple[Any, ...], Statistic] = {}
-        for one in _undivided(mine):
+        for one in _undivided(repeats):
             row = one.row
             thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
             alone = "ts" in row or row.get("count") is None
@@ -158,11 +160,11 @@ def _are_of_one(first: Statistic, second: Statistic) -> bool:
     return (table is not None and table == second.row.get("table")) or _title(first) == _title(second)
 
 
-def _undivided(found: list[Statistic]) -> list[Statistic]:
+def _undivided(summed: list[Statistic]) -> list[Statistic]:
     """The statistics without tables that divide the work of others; if there are only such tables, the first one."""
-    whole = [one for one in found if "ts" in one.row or not _DIVIDED.search(_title(one))]
+    whole = [one for one in summed if "ts" in one.row or not _DIVIDED.search(_title(one))]
     kinds = {one.row["kind"] for one in whole}
-    rest = [one for one in found if one.row["kind"] not in kinds]
+    rest = [one for one in summed if one.row["kind"] not in kinds]
     return whole + [one for one in rest if _title(one) == _title(rest[0])]
 
 
@@ -172,8 +174,8 @@ def _title(one: Statistic) -> str:
 
 def _cycles(rows: list[Row]) -> Iterator[Statistic]:
     """The cycles of a source without times, but those that are within others."""
-    mine = _outermost([row for row in rows if row["metric"] == "cycles" and row.get("unit") == "cycle"])
-    return (Statistic(row, total, "cycle") for row in mine if (total := _total(row)) is not None)
+    outermost = _outermost([row for row in rows if row["metric"] == "cycles" and row.get("unit") == "cycle"])
+    return (Statistic(row, total, "cycle") for row in outermost if (total := _total(row)) is not None)
 
 
 def _shares(rows: list[Row]) -> Iterator[Statistic]:
@@ -198,19 +200,19 @@ _SINGULARS = {"ns": "a time", "cycle": "cycles", "%": "a share", "count": "a cou
 PLURALS = {"ns": "times", "cycle": "cycles", "%": "shares", "count": "counts"}
 
 
-def in_one_unit(found: list[Statistic], *, timed: bool) -> tuple[str, list[Statistic], dict[str, int]]:
+def in_one_unit(summed: list[Statistic], *, timed: bool) -> tuple[str, list[Statistic], dict[str, int]]:
     """The unit of totals (ns if something else is `timed`), the statistics in it, how many others have what."""
-    units = [unit for unit in PLURALS if (unit == "ns" and timed) or any(one.unit == unit for one in found)]
+    units = [unit for unit in PLURALS if (unit == "ns" and timed) or any(one.unit == unit for one in summed)]
     unit, *others = units or ["ns"]
     no = _SINGULARS[unit].removeprefix("a ")
-    left = {f"with {_SINGULARS[other]}, but no {no}": sum(one.unit == other for one in found) for other in others}
-    return unit, [one for one in found if one.unit == unit], left
+    left = {f"with {_SINGULARS[other]}, but no {no}": sum(one.unit == other for one in summed) for other in others}
+    return unit, [one for one in summed if one.unit == unit], left
 
 
-def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:
+def grouped(summed: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:
     """Groups of statistics by the `key` of their rows, heaviest first."""
     groups: dict[str, Group] = {}
-    for one in found:
+    for one in summed:
         group = one.group(key(one.row))
         groups[group.key] = joined(groups[group.key], group) if group.key in groups else group
     return sorted(groups.values(), key=lambda group: -group.total)
@@ -246,7 +248,7 @@ def merged(one: list[Group], other: list[Group]) -> list[Group]:
     """Groups of events and statistics; groups with the same key become one; heaviest first."""
     if not one or not other:
         return one or other
-    found = {group.key: group for group in one}
+    groups = {group.key: group for group in one}
     for group in other:
-        found[group.key] = joined(found[group.key], group) if group.key in found else group
-    return sorted(found.values(), key=lambda group: -group.total)
+        groups[group.key] = joined(groups[group.key], group) if group.key in groups else group
+    return sorted(groups.values(), key=lambda group: -group.total)

@@ -84,9 +84,9 @@ class Setting:
                     versions.setdefault(key, set()).add(str(value))
         sources = [entry.facts for entry in catalog.of("source")]
         ranks = [size for facts in sources if type(size := facts.get("world_size")) is int]
-        known = max(ranks, default=None)
+        greatest = max(ranks, default=None)
         tools = dict.fromkeys(str(facts["tool"]) for facts in sources if facts.get("tool"))
-        return cls(known, {key: ", ".join(sorted(values)) for key, values in versions.items()}, tuple(tools))
+        return cls(greatest, {key: ", ".join(sorted(values)) for key, values in versions.items()}, tuple(tools))
 
 
 @dataclass(repr=False)
@@ -151,8 +151,8 @@ class Summary(Framed):
         if self.setting.tools or self.report is None:
             return [*self.setting.tools]
         read = {one["format"] for one in self.report.inputs}
-        known = [one.title for one in all_formats() if one.name in read and not one.title.startswith("any ")]
-        return [re.split(r" \(|[:,]", title)[0] for title in known]
+        titles = [one.title for one in all_formats() if one.name in read and not one.title.startswith("any ")]
+        return [re.split(r" \(|[:,]", title)[0] for title in titles]
 
     @property
     def lost(self) -> bool:
@@ -185,8 +185,8 @@ class Summary(Framed):
     @property
     def instead(self) -> MemoryAnswer | None:
         """What the source tells of memory, where it has nothing that can be added up."""
-        found = self.answers.get("memory", self.proofs.get("memory")) if self.count == 0 else None
-        return found if isinstance(found, MemoryAnswer) else None
+        answer = self.answers.get("memory", self.proofs.get("memory")) if self.count == 0 else None
+        return answer if isinstance(answer, MemoryAnswer) else None
 
     @property
     def findings(self) -> list[Finding]:
@@ -218,9 +218,11 @@ class Summary(Framed):
 
     def _by_name(self) -> dict[str, Table]:
         """All tables by name, those of groups and answers first; an answer's name is that of its first table, too."""
-        found = {table.name: table for table in self.tables()}
-        main = sorted(found, key=lambda name: (name != "kernel", name not in self.groups, name not in self.answers))
-        tables = {name: found[name] for name in main}
+        tables_by_name = {table.name: table for table in self.tables()}
+        main = sorted(
+            tables_by_name, key=lambda name: (name != "kernel", name not in self.groups, name not in self.answers)
+        )
+        tables = {name: tables_by_name[name] for name in main}
         return tables | {name: one.tables()[0] for name, one in self.answers.items() if name not in tables}
 
     def __repr__(self) -> str:
@@ -255,26 +257,26 @@ def tables(
 ) -> list[Table]:
     """The tables `verdict`, `overview`, `devices`, `waits`, `steps`, those of answers, and one for each of `by`."""
     asked = [*summary.groups, *summary.answers] if by is None else by
-    wanted = [name for name in asked if name in summary.groups]
-    facts = summary.findings if wanted != [UNCLASSIFIED] else []
-    found = [*prose("verdict", [*verdict(facts), *advice(facts)]), _overview(summary)]
-    if wanted != [UNCLASSIFIED]:
-        found += _uses(summary, top, brief)
-    found += [
+    names = [name for name in asked if name in summary.groups]
+    facts = summary.findings if names != [UNCLASSIFIED] else []
+    shown = [*prose("verdict", [*verdict(facts), *advice(facts)]), _overview(summary)]
+    if names != [UNCLASSIFIED]:
+        shown += _uses(summary, top, brief)
+    shown += [
         table for name in asked if name in summary.answers for table in summary.answers[name].tables(top, brief=brief)
     ]
     if summary.instead is not None and "memory" not in asked:
-        found += summary.instead.tables(top, brief=brief)
+        shown += summary.instead.tables(top, brief=brief)
     stated = [stated_table(summary.stated, top)] if brief and summary.stated else []
     if not summary.runs:
-        return [*found, *(_by(name, [("", summary)], top, brief) for name in wanted), *stated]
-    for name in wanted:  # in brief a table for each run, else one table for all
+        return [*shown, *(_by(name, [("", summary)], top, brief) for name in names), *stated]
+    for name in names:  # in brief a table for each run, else one table for all
         runs = [(run, one) for run, one in summary.runs.items() if name in one.groups]
         if name == "run":
-            found.append(_by(name, [("", summary)], top, brief))
+            shown.append(_by(name, [("", summary)], top, brief))
         else:
-            found += [_by(name, [one], top, brief) for one in runs] if brief else [_by(name, runs, top, brief)]
-    return found + stated
+            shown += [_by(name, [one], top, brief) for one in runs] if brief else [_by(name, runs, top, brief)]
+    return shown + stated
 
 
 def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
@@ -350,12 +352,12 @@ def _waits(devices: list[DeviceUse], brief: bool) -> Table:
         columns += [Column(f"{name} {figure}", "ns") for figure in figures]
     rows = []
     for use in devices:
-        found: list[Cell] = []
+        cells: list[Cell] = []
         for name, figures in figures_of.items():
             waits = getattr(use, name)
-            found += [] if brief else [getattr(waits, "count", None)]
-            found += [getattr(waits, figure, None) for figure in figures]
-        rows.append((use.label, use.occupancy, *found))
+            cells += [] if brief else [getattr(waits, "count", None)]
+            cells += [getattr(waits, figure, None) for figure in figures]
+        rows.append((use.label, use.occupancy, *cells))
     return Table("waits", "gaps between work, and waits of work after its call", tuple(columns), rows)
 
 
@@ -443,8 +445,10 @@ def one_line(summary: Summary) -> str:
     if span:
         of = f"{len(summary.devices)} devices" if len(summary.devices) > 1 else duration(span)
         parts.append(f"busy {percent(busy, span):.1f}% of {of}")
-    known = (group for by in ("operation", "kernel") for group in summary.groups.get(by, []) if group.key != OTHER)
-    heaviest = next(known, None)
+    named_groups = (
+        group for by in ("operation", "kernel") for group in summary.groups.get(by, []) if group.key != OTHER
+    )
+    heaviest = next(named_groups, None)
     if heaviest is not None and (share := percent(heaviest.total, summary.total)) is not None:
         parts.append(f"heaviest {shortened(escape_controls(heaviest.key), _LONGEST)} {share:.1f}%")
     return "; ".join(parts)

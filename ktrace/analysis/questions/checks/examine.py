@@ -536,7 +536,12 @@ def _of_tables(recording: Recording) -> Iterator[Finding]:
             )
         launches = sum(row.get("count") or 0 for row in calls if _LAUNCHES.search(row["name"]))
         is_part = len({row.get("table") for row in rows}) == 1 and not recording.gathered.remarks  # a table of calls
-        if launches and not is_part and not any(row["kind"] in DEVICE_KINDS for row in rows) and not len(recording.work):
+        if (
+            launches
+            and not is_part
+            and not any(row["kind"] in DEVICE_KINDS for row in rows)
+            and not len(recording.work)
+        ):
             figures = "launches", launches, "count", launches, "launches"
             yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
     skipped = recording.report.issues.get("bad-record")

@@ -113,14 +113,12 @@ def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
     columns: list[dict[str, Any]] = []
     named = {*rows.named.sources}
     for source in rows.sources:
-        source_columns = rows.for_source(source)
-        if len(source_columns["grade"]) and source_columns["grade"][0] == KERNEL:
-            passed = is_among(source_columns["id"], work.gathered.work.for_source(source)["id"])
-            source_columns = (
-                source_columns if passed.all() else {name: column[passed] for name, column in source_columns.items()}
-            )
-            source_columns = _with_names(rows, work, source, source_columns) if source in named else source_columns
-        columns.append(source_columns)
+        of_source = rows.for_source(source)
+        if len(of_source["grade"]) and of_source["grade"][0] == KERNEL:
+            passed = is_among(of_source["id"], work.gathered.work.for_source(source)["id"])
+            of_source = of_source if passed.all() else {name: column[passed] for name, column in of_source.items()}
+            of_source = _with_names(rows, work, source, of_source) if source in named else of_source
+        columns.append(of_source)
     names = ("id", "ts", "dur", "seq", "size", "facts", "shape")
     id_, ts, dur, seq, size, facts, shape = (np.concatenate([one[name] for one in columns]) for name in names)
     done = dur >= 0

@@ -157,12 +157,8 @@ def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurr
     for place in range(len(devices)):
         rows = rows_of(place)
         in_steps = rows[occurrence[rows] >= 0]
-        step, begins, ends, roles = (
-            occurrence[in_steps].astype(np.int64),
-            events.ts[in_steps],
-            end[in_steps],
-            events.roles[in_steps],
-        )
+        step = occurrence[in_steps].astype(np.int64)
+        begins, ends, roles = events.ts[in_steps], end[in_steps], events.roles[in_steps]
         outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
         whole = spans_on_device(ranges, step, (begins, ends), roles, (events.ts[outside], end[outside]))
         since[place], span[place] = _from(events.ts[rows[unseen[rows]]], whole)
