@@ -51,6 +51,9 @@ _COUNTED = frozenset(("calls", "runs", "times", "iterations", "iters", "launches
 
 #: The characters from a time on that are alike; a decimal comma; the most examples that are added for a form.
 _ALIKE = 12
+_ON_HOST, _ON_DEVICE = (
+    re.compile(rf"(?<![a-z])(?:{word})(?![a-z])", re.IGNORECASE) for word in ("cpu|host", "gpu|device")
+)
 _COMMA = re.compile(r"(?<![\d.,])0,\d")
 _TRIES = 6
 
@@ -142,6 +145,8 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     are_names = all(_is_balanced(name) and not _FIGURE.fullmatch(name) for name in fit)
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None
+    if any(map(_ON_HOST.search, fit)) and any(map(_ON_DEVICE.search, fit)):
+        return None  # the same work twice
     several = len({re.sub(r"\d+", "", name) for name in fit}) > 1  # not the steps of a loop
     is_most = len(fit) * 2 > len(lines) or (several and len(fit) == len(timed) and len(fit) * 4 > len(lines))
     is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))

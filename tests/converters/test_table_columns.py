@@ -333,6 +333,13 @@ def test_columns_one_blank_apart_are_parted_where_all_lines_are_blank(tmp_path: 
     assert figures(of(text, tmp_path), "name", "value") == [["Conv", 1_437_000], ["Relu", 214_000]]
 
 
+def test_rows_alone_have_no_headings() -> None:
+    text = "qnn: [ROOT][finalize time] BACKEND : 21427 US\nqnn: [ROOT][HVX threads used]  BACKEND : 4     COUNT\n"
+    text += "qnn: [ROOT][execute time]      BACKEND : 3011  US\n"
+    found = probe(Sample("some.txt", text.encode()))
+    assert found is None or found.score == Score.NEAR
+
+
 CUT = """Layer ID    Name                  Operator    Time(us)
 0           Mobile/Conv2d_0/Relu6     CONV    361
             _perm_60

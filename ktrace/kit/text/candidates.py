@@ -49,6 +49,9 @@ _WORD = re.compile(r"\S+")
 #: Rows that show where cells end.
 _MOST_ROWS = 9
 
+#: A number that headings of columns which only gaps part don't have.
+_NUMBER = re.compile(r"\d{3}|\d\.\d")
+
 #: The fewest rows that show where all of them are blank.
 _FEWEST_ROWS = 2
 
@@ -173,7 +176,7 @@ def _between_gaps(text: str, chunks: int, first: int, peek: Callable[[int], str 
     A place with blanks below a heading, or without a heading, parts nothing.
     """
     rows = list(takewhile(_may_be_row, (peek(ahead) or "" for ahead in range(first, first + _MOST_ROWS))))
-    if len(rows) < _FEWEST_ROWS:
+    if len(rows) < _FEWEST_ROWS or _NUMBER.search(text):
         return
     lines = [text, *rows]
     width = max(map(len, lines))

@@ -234,6 +234,9 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
         "".join(f"epoch {n}\nloss 2.{n}\nstep {n} of 9 took {n} ms\n" for n in range(1, 6)),  # not most lines
         "".join(f"layer{n} took {n}\n" for n in range(1, 6)),  # no unit
         "".join(f"  {word} time:  {n} us\n" for n, word in enumerate(("minimum", "median", "mean", "maximum"), 2)),
+        "".join(
+            f"{op}/elapsed_{who} : {n}.5ms (avg {n}.4ms)\n" for n, op in enumerate(OPS) for who in ("cpu", "gpu")
+        ),  # twice
         "".join(f"op{n} {n}.5KB (1%), {n}3us, 0us\n" for n in range(1, 6)),  # two times: nothing says which
         "".join(f" {n}.00%  {name}  {9 - n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),  # of neither
     ],
