@@ -137,7 +137,7 @@ class Spans:
         )
 
     def _names_of(self, batch: Batch, rows: Int64) -> Int32:
-        """The number of the name of each row."""
+        """Name id of each row."""
         words = encoded(batch.column("name").take(pa.array(rows)))
         if self._has_shapes:
             words = encoded(_with_shapes(batch, words, rows))
