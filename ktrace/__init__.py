@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ktrace.trace.trace import Trace
     from ktrace.viewer import view
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOME = {
     "detect": "ktrace.input.detection",

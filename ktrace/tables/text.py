@@ -20,7 +20,7 @@ JSON has every name unchanged. Sentences aren't figures, so they are left out.
 
 `as_json`: one document with exact names and whole numbers, null for unknown figures.
 
-    {"ktrace": "0.2.0", "schema": "summary", "version": "1.0", "title": "run.json", "findings": [...],
+    {"ktrace": "0.3.0", "schema": "summary", "version": "1.0", "title": "run.json", "findings": [...],
      "tables": {"operation": [{"operation": "gemm", "time_ns": 1200000, "share_percent": 61.5}, ...]},
      "left_out": {"kernel": 120}, "next": {"kernel": "kernel:10"},
      "notes": ["..."]}
