@@ -425,7 +425,7 @@ def test_a_table_of_calls_alone_lacks_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("captured", "said"), [(90, True), (20, False)])
 def test_a_capture_of_graphs_isnt_a_run(captured: int, said: bool, tmp_path: Path) -> None:
-    """Most launches go into a graph; what runs beside them lies far apart, and tells nothing of why a device is idle."""
+    """Most launches go into a graph; what runs beside them lies far apart, and tells nothing of idle time."""
     rows = []
     for at in range(20):
         rows.append(host("cudaLaunchKernel", 5_000_000 * at, 5_000_000 * at + 5_000, at + 1))
@@ -433,7 +433,10 @@ def test_a_capture_of_graphs_isnt_a_run(captured: int, said: bool, tmp_path: Pat
     begin = 40_000_000
     rows += [
         host("cudaStreamBeginCapture", begin + 200_000, begin + 201_000),
-        *(host("cuLaunchKernel", begin + 202_000 + at * 9, begin + 202_008 + at * 9, 900 + at) for at in range(captured)),
+        *(
+            host("cuLaunchKernel", begin + 202_000 + at * 9, begin + 202_008 + at * 9, 900 + at)
+            for at in range(captured)
+        ),
         host("cudaStreamEndCapture", begin + 203_000 + 9 * captured, begin + 204_000 + 9 * captured),
     ]
     summary = made(tmp_path, rows)
