@@ -28,7 +28,7 @@ def probe(sample: Sample) -> Match | None:
     if not isinstance(first, dict):
         return None
     if "ktrace" in first and "records" not in first:
-        return Match(Score.DIALECT, f'has the first line {{"ktrace": {json.dumps(first["ktrace"])}}}')
+        return Match(Score.MAGIC, f'has the first line {{"ktrace": {json.dumps(first["ktrace"])}}}')
     if first.get("record") in _WORDS and "source" in first:
         return Match(Score.NEAR, 'canonical records, but no first line {"ktrace": "1.0"}')
     return None

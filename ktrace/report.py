@@ -11,10 +11,12 @@ The chain of accounts, each link of which `Report.balanced()` checks:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
+
+import msgspec
 
 from ktrace.byte_account import ByteAccount
 from ktrace.errors import InputError, InternalError, StrictFailure
@@ -231,6 +233,40 @@ class Issue:
     sentence: str
     rows: int = 0
     places: list[tuple[str, str]] = field(default_factory=list)
+
+
+#: Issues that speak against the figures of a source, besides those of a cut.
+_WARNED = "capture-warning"
+_DOUBTED = (_WARNED, "bad-record")
+
+
+class Doubts(msgspec.Struct, omit_defaults=True):
+    """What speaks against the figures of a source, which checks look at: a fact of it, so that it outlasts conversion.
+
+    `issues` counts the records of each kind of issue, `warnings` are texts of the profiler about its capture, `remarks`
+    what else it said: ERROR, WARNING or "", and the text.
+    """
+
+    issues: dict[str, int] = msgspec.field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
+    remarks: list[tuple[str, str]] = msgspec.field(default_factory=list)
+
+    @classmethod
+    def of(cls, issues: Iterable[Issue], before: Mapping[str, tuple[int, int]] | None = None) -> Doubts:
+        """Those of a report; `before` has rows and number of places of what inputs before had, by kind."""
+        found = cls()
+        for one in issues:
+            rows, places = (before or {}).get(one.kind, (0, 0))
+            is_doubt = one.kind in _DOUBTED or one.severity == Severity.CUT
+            if is_doubt and (one.rows, len(one.places)) != (rows, places):
+                found.issues[one.kind] = one.rows - rows
+                found.warnings += [text for _, text in one.places[places:]] if one.kind == _WARNED else []
+        return found
+
+    @property
+    def cut(self) -> list[int]:
+        """The records that each kind of a cut cost; also none."""
+        return [rows for kind, rows in self.issues.items() if kind in KINDS and KINDS[kind].severity == Severity.CUT]
 
 
 @dataclass

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from ktrace.model.batch import INTERNAL, Batch, arrow_schema
 from ktrace.model.fitting import MISFITS, fitted
-from ktrace.model.json_text import decoded, dump_json, encoded, load_json
-from ktrace.model.masks import each_source
+from ktrace.model.json_text import decoded, dump_json, encoded, load_json, load_object
+from ktrace.model.masks import each_source, words_in
 from ktrace.model.schema import RECORDS
 from ktrace.model.text_sizes import MOST, row_texts
 
@@ -185,3 +185,19 @@ def to_rows(batch: Batch) -> list[dict[str, Any]]:
             if value is not None:
                 row[name] = value
     return rows
+
+
+#: So many remarks of a profiler are kept.
+REMARKS = 64
+
+
+def remarks_of(batch: Batch, most: int = REMARKS) -> list[tuple[str, str]]:
+    """What the profiler said of its own run in a batch of summaries: ERROR, WARNING or "", and the text."""
+    mine = words_in(batch.column("kind"), ("note",)) if most > 0 else None
+    if mine is None or not mine.any():
+        return []
+    found = []
+    for row in to_rows(Batch(batch.record, batch.columns.filter(pa.array(mine)).slice(0, most))):
+        kind = load_object(row.get("args")).get("type")
+        found.append((kind if isinstance(kind, str) else "", row.get("name") or ""))
+    return found

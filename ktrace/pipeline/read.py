@@ -13,6 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs, to_builtins
+
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
 from ktrace.input.boundary import BadFiles, input_faults
@@ -27,11 +29,11 @@ from ktrace.input.snapshot import unchanged
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import to_batch
+from ktrace.model.row_builder import REMARKS, remarks_of, to_batch
 from ktrace.model.text_sizes import bounded
 from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import Selection, cached_batches, mapped_format
-from ktrace.report import Report
+from ktrace.report import Doubts, Report
 from ktrace.stages.names import with_decoded_names
 from ktrace.stages.order.pairing import pair_halves
 
@@ -102,6 +104,8 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
     source, fmt = open_input(one, conversion.label, conversion)
     conversion.expanded = References(source.path, lambda: source.stored).give
     report, batches = conversion.report, _rows(source, fmt, conversion, pushdown, part)
+    before = {kind: (issue.rows, len(issue.places)) for kind, issue in report.issues.items()}
+    remarks: list[tuple[str, str]] = []
     # Closed at once where reading stops: Python 3.10 would keep the reader, and its child, until garbage is collected.
     with unchanged(source.path), input_faults(source.path, fmt, report), closing(batches):  # later stages raise outside
         first = next(batches, None)
@@ -116,7 +120,12 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             if batch.record == "events" and len(batch):
                 report.timed.add(conversion.label)
             INTERRUPTION.check()
+            if batch.record == "summaries":
+                remarks += remarks_of(batch, REMARKS - len(remarks))
             yield from bounded(with_decoded_names(batch), conversion.expanded)
+        doubts = structs.replace(Doubts.of(report.issues.values(), before), remarks=remarks)
+        if doubts != Doubts() and not fmt.writes:
+            yield to_batch("catalog", [about | {"facts": dump_json({"doubts": to_builtins(doubts)})}])
 
 
 class _InlineCaptures:

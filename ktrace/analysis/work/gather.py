@@ -31,9 +31,9 @@ from ktrace.analysis.work.torch_facts import TorchFacts
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import decoded, encoded, load_object
+from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import NameTest, each_source, present, truth, words_in
-from ktrace.model.row_builder import to_rows
+from ktrace.model.row_builder import REMARKS, remarks_of, to_rows
 from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
@@ -138,9 +138,6 @@ _OWN_RANGES = ("Trace",)
 
 #: Events at 0 were never given a time if all others begin so many ns later, and so many times as late as they last.
 _LONG_BEFORE, _TIMES_BEFORE = 1_000_000_000, 10
-
-#: So many remarks of a profiler are kept.
-_REMARKS = 64
 
 #: So many figures of benchmarks are kept.
 _FIGURES_KEPT = 10_000
@@ -275,7 +272,7 @@ class WorkInput:
             self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
-            self._remarks(batch)
+            self.remarks += remarks_of(batch, REMARKS - len(self.remarks))
             self.stated.add(batch)
             for source, rows in each_source(batch):
                 self.samples.add(source, rows)
@@ -292,16 +289,6 @@ class WorkInput:
         if mine.any():
             rows = batch.columns.filter(pa.array(mine)).slice(0, _FIGURES_KEPT - len(self.figures))
             self.figures += to_rows(Batch("summaries", rows))
-
-    def _remarks(self, batch: Batch) -> None:
-        """Keeps what the profiler said of its own run."""
-        mine = words_in(batch.column("kind"), ("note",))
-        if not mine.any() or len(self.remarks) >= _REMARKS:
-            return
-        rows = batch.columns.filter(pa.array(mine)).slice(0, _REMARKS)
-        for row in to_rows(Batch("summaries", rows)):
-            kind = load_object(row["args"]).get("type") if row.get("args") else None
-            self.remarks.append((kind if isinstance(kind, str) else "", row["name"]))
 
     def _meaning(self, name: str) -> int:
         """The number of the meaning of the name of a range; -1 if it has none."""

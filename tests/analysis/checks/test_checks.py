@@ -425,7 +425,7 @@ def test_a_table_of_calls_alone_lacks_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("captured", "said"), [(90, True), (20, False)])
 def test_a_capture_of_graphs_isnt_a_run(captured: int, said: bool, tmp_path: Path) -> None:
-    """Most launches go into a graph; what runs beside them is far apart, and tells nothing of why devices are idle."""
+    """Most launches go into a graph; what runs beside them lies far apart, and tells nothing of idle time."""
     rows = []
     for at in range(20):
         rows.append(host("cudaLaunchKernel", 5_000_000 * at, 5_000_000 * at + 5_000, at + 1))

@@ -230,8 +230,8 @@ CHECKS: dict[str, Check] = {
         lambda one: (
             f"Hardly any device work was recorded: {brief(one.value)} in {brief(one.whole or 0)}; this is "
             + (
-                f"the capture of graphs, into which {one.details['captured']:,} of {one.details['launches']:,} "
-                "launches went without running"
+                f"the capture of graphs: {one.details['captured']:,} of {one.details['launches']:,} launches went "
+                "into them without running"
                 if "captured" in one.details
                 else "a warm-up, a capture, or only a part of the run"
             )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +26,7 @@ from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import truth
-from ktrace.report import Report, Severity
+from ktrace.report import Doubts, Report
 from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
@@ -487,25 +488,44 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
             details = {name: one[name] for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
             figures = "time", one["offset_ns"], "ns", None, ""
             yield Finding(PREFIX + "clock_repaired", *figures, subject, None, details)
-    messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
+    doubts = _doubts(recording)
+    messages = list(dict.fromkeys(text for kind, text in doubts.remarks if _is_failure(kind, text)))
     if messages:
         said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])
         figures, subject = ("messages", len(messages), "count", None, ""), {"message": said}
         remedy = f"{ALLOW_COUNTERS[:1].upper()}{ALLOW_COUNTERS[1:]}." if _FORBIDDEN in said else ""
         yield Finding(PREFIX + "profiler_failed", *figures, subject, remedy=remedy)
-    warned = recording.report.issues.get("capture-warning")
-    lost = [text.strip().rstrip(".") for _, text in (warned.places if warned else ()) if _DROPPED.search(text)]
+    lost = [text.strip().rstrip(".") for text in doubts.warnings if _DROPPED.search(text)]
     if lost:
         subject = {"message": "; ".join(lost[:SHOWN])}
         yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
     if recording.stated is not None and recording.listed < NEARLY_ALL * recording.stated:
         of = recording.stated, "the total that the table states"
         yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of)
-    cut = [recording.report.issues[kind] for kind in ("cut", "elided") if kind in recording.report.issues]
+    cut = doubts.cut
     if cut and not len(recording.work) and recording.tables:
-        yield Finding(PREFIX + "table_cut", "tables", sum(one.rows for one in cut), "count")
-    elif recording.report.is_cut:
-        yield Finding(PREFIX + "input_cut", "records", recording.report.total(Severity.CUT), "count")
+        yield Finding(PREFIX + "table_cut", "tables", sum(cut), "count")
+    elif cut:
+        yield Finding(PREFIX + "input_cut", "records", sum(cut), "count")
+
+
+def _doubts(recording: Recording) -> Doubts:
+    """What speaks against the figures: in this reading, and in those of sources that were converted since."""
+    gathered, report = recording.gathered, recording.report
+    known, now = Doubts(remarks=[*gathered.remarks]), Doubts.of(report.issues.values())
+    for facts in (entry.facts for entry in gathered.catalog.of("source") if "doubts" in entry.facts):
+        try:
+            one = msgspec.convert(facts["doubts"], Doubts)
+        except msgspec.ValidationError:  # a fact of another program
+            continue
+        known.remarks += one.remarks
+        known.warnings += one.warnings
+        for kind, rows in one.issues.items():
+            known.issues[kind] = known.issues.get(kind, 0) + rows
+    for kind, rows in now.issues.items():
+        known.issues[kind] = max(known.issues.get(kind, 0), rows)
+    known.warnings = [*dict.fromkeys((*known.warnings, *now.warnings))]
+    return known
 
 
 def _is_failure(kind: str, text: str) -> bool:
@@ -544,8 +564,9 @@ def _of_tables(recording: Recording) -> Iterator[Finding]:
         ):
             figures = "launches", launches, "count", launches, "launches"
             yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
-    skipped = recording.report.issues.get("bad-record")
-    is_plain = all(one["format"] in _PLAIN for one in recording.report.inputs)  # elsewhere such rows never ran
-    unreadable = (recording.without if is_plain else 0) + (skipped.rows if skipped else 0)
+    known = [entry.facts["format"] for entry in recording.gathered.catalog.of("source") if "format" in entry.facts]
+    formats = known or [one["format"] for one in recording.report.inputs]
+    is_plain = all(one in _PLAIN for one in formats)  # elsewhere such rows never ran
+    unreadable = (recording.without if is_plain else 0) + _doubts(recording).issues.get("bad-record", 0)
     if recording.tables and not len(recording.work) and unreadable:
         yield Finding(PREFIX + "rows_unreadable", "rows", unreadable, "count")
