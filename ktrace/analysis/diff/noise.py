@@ -193,8 +193,10 @@ def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:
         deviation = np.sqrt(var_a / n + var_b / m + (RUNS * mean_a) ** 2 + (RUNS * mean_b) ** 2)
         off = np.nan_to_num(np.abs(mean_b - mean_a) / deviation, nan=0.0)
     distances = np.array([math.erfc(one) for one in (off / math.sqrt(2)).tolist()])
-    ranks = np.where(_exceeds_run_noise(a.percentile(50), b.percentile(50)), _rank_tests(a, b), 1.0)
     few, enough = n + m <= EXACT, np.minimum(n, m) >= FEWEST
+    apart = np.flatnonzero(enough & _exceeds_run_noise(a.percentile(50), b.percentile(50)))
+    ranks = np.ones(len(n))
+    ranks[apart] = _rank_tests(a.of_groups(apart), b.of_groups(apart))
     least = np.where(few, np.minimum(3 * ranks, 1.5 * distances), ranks)
     found: Bools = enough & (least <= level)
     return found
@@ -224,16 +226,17 @@ def _rank_tests(a: Samples, b: Samples) -> Float64:
     ties = np.bincount(group[first], size.astype(np.float64) ** 3 - size, len(groups))
     ps = np.empty(len(groups))
     few = n + m <= EXACT
-    for place in np.flatnonzero(few & (ties > 0)).tolist():
-        ps[place] = rank_test(a.of(place), b.of(place))
     sizes, which = np.unique(np.stack((n, m), 1)[few & (ties == 0)], axis=0, return_inverse=True)
     places = np.flatnonzero(few & (ties == 0))
     for number, (one, other) in enumerate(sizes.tolist()):
         mine = places[which == number]
         ps[mine] = _rank_sum_distribution((1,) * (one + other), one)[off[mine]]
     bounds = np.searchsorted(group[first], np.append(groups, len(groups)))
-    for place in np.flatnonzero(~few).tolist():
+    for place in np.flatnonzero(~few | (ties > 0)).tolist():
         equal = size[bounds[place] : bounds[place + 1]]
+        if few[place]:
+            ps[place] = _rank_sum_distribution(tuple(equal.tolist()), int(n[place]))[off[place]]
+            continue
         ps[place] = _approximate(off[place] / (2 * n[place] * m[place]), int(n[place]), int(m[place]), equal)
     return ps
 
