@@ -34,7 +34,6 @@ import re
 from typing import NamedTuple
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.titles import without_prefix
 
 #: Headings other than metrics -> the column of the model that they fill.
 PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}
@@ -118,6 +117,9 @@ def headings(text: str) -> Headings | None:
 
 def unprefixed(text: str) -> str:
     """Returns the line as ncu printed it, without a prefix of a launcher or logger."""
+    # The probe is asked about bytes that have a word by chance: those need no text tables.
+    from ktrace.kit.text.titles import without_prefix
+
     text = without_prefix(text)
     found = _RANKED.match(text)
     return text[found.end() :] if found else text

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
@@ -29,6 +28,9 @@ from ktrace.input.source import Source, file_in
 from ktrace.input.stores import Local, Store, is_remote, open_store
 from ktrace.model.batch import VERSION, arrow_schema
 from ktrace.model.schema import WORD
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ def _files(source: Source) -> dict[Path, str | None] | None:
 
 def _dataset(record: str, files: dict[Path, str | None]) -> ds.Dataset:
     """The rows of one record."""
+    import pyarrow.dataset as ds
+
     plain = [pa.field(one.name, _plain(one.type)) for one in arrow_schema(record)]
     own = [path for path, of in files.items() if of == record]
     every = [path for path, of in files.items() if of is None]

@@ -261,8 +261,8 @@ def _of_words(column: pa.Array, test: Callable[[pa.Array], pa.BooleanArray]) -> 
     return test(column.dictionary).take(column.indices)
 
 
-class _Object(msgspec.Struct):
-    """Any JSON object: its members are parsed, not kept."""
+class _Object(msgspec.Struct, gc=False):
+    """Any JSON object: its members are parsed, not kept, so that the garbage collector needn't know of it."""
 
 
 _OBJECT = msgspec.json.Decoder(_Object)
