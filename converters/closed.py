@@ -85,7 +85,7 @@ UNREAD = (
     Unread(
         "a performance report of Dask",
         "write the task stream that it draws as a table: client.get_task_stream()",
-        re.compile(rb"\s*<"),
+        re.compile(rb"\s{0,200}<"),
         _has(r"<title>Dask Performance Report|Dask Performance Report</"),
     ),
     Unread(

@@ -63,13 +63,14 @@ def greatest_so_far(values: Int64, columns: Columns) -> Int64:
     least, most, last = int(values.min()), int(values.max()), int(group[-1])
     if (most - least + 1) * (last + 1) < _CODES:  # the values of each group, raised above those of all before it
         base = group * (most - least + 1)
-        return np.maximum.accumulate(values - least + base) - base + least
+        raised: Int64 = np.maximum.accumulate(values - least + base)
+        return raised - base + least
     order = np.argsort(values, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     base = group * len(order)
-    greatest = values[order][np.maximum.accumulate(rank + base) - base]
-    return greatest
+    result: Int64 = values[order][np.maximum.accumulate(rank + base) - base]
+    return result
 
 
 def find(rows: Columns, among: Columns) -> Int64:
@@ -142,7 +143,8 @@ def is_among(values: Int64, members: Int64) -> Bools:
     if not len(members):
         return np.zeros(len(values), np.bool_)
     rising = members if np.all(members[1:] >= members[:-1]) else np.sort(members)
-    return rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
+    result: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
+    return result
 
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
