@@ -53,13 +53,13 @@ GREEDY = {
 #: The query in a process of a process, and the largest memory of that.
 _MEASURED = """
 import resource, sys
-from ktrace.analysis.answers.query.child import Question
+from ktrace.analysis.answers.query.child import ChildQuestion
 from ktrace.analysis.answers.query.children import Bound, Children
 from ktrace.errors import KtraceError
 one = Children()
 try:
     with one.one() as child:
-        answer = child.ask(Question(sys.argv[1], tables={}, rows=2000, size=64 << 20), Bound(int(sys.argv[2]), 120))
+        answer = child.ask(ChildQuestion(sys.argv[1], tables={}, rows=2000, size=64 << 20), Bound(int(sys.argv[2]), 120))
         print("answer", sum(batch.num_rows for batch in answer))
 except KtraceError as error:
     print(error.kind, error.what)
@@ -155,12 +155,12 @@ def test_deep_sql_is_answered_or_an_error(pool: Children, depth: int) -> None:
 
 _PARENT = """
 import sys
-from ktrace.analysis.answers.query.child import Question
+from ktrace.analysis.answers.query.child import ChildQuestion
 from ktrace.analysis.answers.query.children import Bound, Children
 one = Children()
 with one.one() as child:
     print(child._process.pid, flush=True)
-    child.ask(Question(sys.argv[1], tables={}), Bound(1 << 30, 600)).read_all()
+    child.ask(ChildQuestion(sys.argv[1], tables={}), Bound(1 << 30, 600)).read_all()
 """
 
 
