@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
 
-import msgspec
-
 from ktrace.byte_account import ByteAccount
 from ktrace.errors import InputError, InternalError, StrictFailure
 
@@ -237,27 +235,34 @@ class Issue:
 
 #: Issues that speak against the figures of a source, besides those of a cut.
 _WARNED = "capture-warning"
-_DOUBTED = (_WARNED, "bad-record")
+_BAD = "bad-record"
+_DOUBTED = (_WARNED, _BAD)
 
 
-class Doubts(msgspec.Struct, omit_defaults=True):
+@dataclass
+class Doubts:
     """What speaks against the figures of a source, which checks look at: a fact of it, so that it outlasts conversion.
 
     `issues` counts the records of each kind of issue, `warnings` are texts of the profiler about its capture, `remarks`
     what else it said: ERROR, WARNING or "", and the text.
     """
 
-    issues: dict[str, int] = msgspec.field(default_factory=dict)
-    warnings: list[str] = msgspec.field(default_factory=list)
-    remarks: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    issues: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    remarks: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, issues: Iterable[Issue], before: Mapping[str, tuple[int, int]] | None = None) -> Doubts:
-        """Those of a report; `before` has rows and number of places of what inputs before had, by kind."""
+    def of(
+        cls, issues: Iterable[Issue], before: Mapping[str, tuple[int, int]] | None = None, *, tables: bool = True
+    ) -> Doubts:
+        """Those of a report; `before` has rows and number of places of what inputs before had, by kind.
+
+        Records that can't be read change the shares of tables; beside events with times they are a record less.
+        """
         found = cls()
         for one in issues:
             rows, places = (before or {}).get(one.kind, (0, 0))
-            is_doubt = one.kind in _DOUBTED or one.severity == Severity.CUT
+            is_doubt = (one.kind in _DOUBTED or one.severity == Severity.CUT) and (tables or one.kind != _BAD)
             if is_doubt and (one.rows, len(one.places)) != (rows, places):
                 found.issues[one.kind] = one.rows - rows
                 found.warnings += [text for _, text in one.places[places:]] if one.kind == _WARNED else []

@@ -85,6 +85,7 @@ def test_each_value_of_a_sample_is_a_row_with_its_stack() -> None:
         "period_type": "cpu nanoseconds",
         "default_sample_type": "cpu",
         "comments": ["made by hand"],
+        "doubts": {"issues": {"bad-record": 2}},
     }
 
 
