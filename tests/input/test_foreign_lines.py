@@ -73,7 +73,7 @@ def texts() -> list[tuple[str, Path, str]]:
 
 
 def rows_of(path: Path) -> dict[str, list[str]] | None:
-    """The rows of a file without ids, paths and numbers of lines; None where it can't be read."""
+    """The rows of a file without ids, paths, numbers of lines, and the fact that lines weren't read; None if refused."""
     try:
         tables = ktrace.read(path).to_arrow()
     except KtraceError:
@@ -85,6 +85,7 @@ def rows_of(path: Path) -> dict[str, list[str]] | None:
             .replace(str(path.parent), "")
             .replace(str(path.parent.resolve()), "")
             for row in table.to_pylist()
+            if '"doubts"' not in (row.get("facts") or "")
         ]
         for record, table in tables.items()
     }

@@ -59,7 +59,8 @@ from ktrace.errors import KtraceError
 one = Children()
 try:
     with one.one() as child:
-        answer = child.ask(ChildQuestion(sys.argv[1], tables={}, rows=2000, size=64 << 20), Bound(int(sys.argv[2]), 120))
+        bound = Bound(int(sys.argv[2]), 120)
+        answer = child.ask(ChildQuestion(sys.argv[1], tables={}, rows=2000, size=64 << 20), bound)
         print("answer", sum(batch.num_rows for batch in answer))
 except KtraceError as error:
     print(error.kind, error.what)
