@@ -72,8 +72,13 @@ def texts() -> list[tuple[str, Path, str]]:
     return found
 
 
+def facts_of(text: str | None) -> dict[str, object] | None:
+    """The facts of a row, but that a foreign line in a table is a record which can't be read."""
+    return {name: value for name, value in json.loads(text).items() if name != "doubts"} if text else None
+
+
 def rows_of(path: Path) -> dict[str, list[str]] | None:
-    """The rows of a file without ids, paths, numbers of lines, and the fact that lines weren't read; None if refused."""
+    """The rows of a file without ids, paths, numbers of lines, and doubts; None where it can't be read."""
     try:
         tables = ktrace.read(path).to_arrow()
     except KtraceError:
@@ -81,11 +86,17 @@ def rows_of(path: Path) -> dict[str, list[str]] | None:
     without = ("id", "parent", "event", "key", "source")
     return {
         record: [
-            re.sub(r" \(line \d+\)", "", json.dumps({k: v for k, v in row.items() if k not in without}, sort_keys=True))
+            re.sub(r" \(line \d+\)", "", json.dumps(row, sort_keys=True))
             .replace(str(path.parent), "")
             .replace(str(path.parent.resolve()), "")
-            for row in table.to_pylist()
-            if '"doubts"' not in (row.get("facts") or "")
+            for row in (
+                {
+                    name: facts_of(value) if name == "facts" else value
+                    for name, value in one.items()
+                    if name not in without
+                }
+                for one in table.to_pylist()
+            )
         ]
         for record, table in tables.items()
     }
