@@ -11,7 +11,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -290,26 +290,36 @@ class _Whole(io.RawIOBase):
         super().close()
 
 
-class Recoded(io.RawIOBase):
-    """The text of a stream in UTF-8, whatever its encoding."""
+class Chunked(io.RawIOBase):
+    """A stream of the bytes of chunks, which are made of another stream; that is closed with it."""
 
-    def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-        self._text = b""
-        self._ended = False
+    def __init__(self, raw: BinaryIO, chunks: Iterator[bytes]) -> None:
+        self._raw, self._chunks, self._kept = raw, chunks, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._text and not self._ended:
-            data = self._stream.read(1 << 16)
-            self._ended = not data
-            self._text = self._decoder.decode(data, final=self._ended).encode()
-        size = min(len(buffer), len(self._text))
-        buffer[:size], self._text = self._text[:size], self._text[size:]
-        return size
+        while not self._kept:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._kept = chunk
+        data, self._kept = self._kept[: len(buffer)], self._kept[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _recoded(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """The text of a stream in UTF-8, whatever its encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    while data := stream.read(1 << 16):
+        yield decoder.decode(data).encode()
+    yield decoder.decode(b"", final=True).encode()
 
 
 #: Control characters that texts don't have.
@@ -335,6 +345,6 @@ def mark_size(stream: BinaryIO) -> int:
 def utf8(stream: BinaryIO) -> BinaryIO:
     """The stream in UTF-8, without its byte order mark."""
     if text_encoding(stream.peek(4)[:4]) == "utf-16":  # type: ignore[attr-defined]
-        return io.BufferedReader(Recoded(stream, "utf-16"), 1 << 16)
+        return io.BufferedReader(Chunked(stream, _recoded(stream, "utf-16")), 1 << 16)
     stream.read(mark_size(stream))
     return stream

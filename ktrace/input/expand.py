@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
@@ -26,8 +25,7 @@ from ktrace.input.boundary import report_bad_file
 from ktrace.input.compression import ARCHIVES, split_member
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures, wrapping_for
 from ktrace.input.format import Format, Score
-from ktrace.input.ranks import HEAD as FIRST
-from ktrace.input.ranks import Part, may_have_parts, parts_of
+from ktrace.input.ranks import Part, parts_in
 from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
 from ktrace.input.stores import as_folder, has_wildcard, is_remote, remote_files
 from ktrace.naming.alike import unique_name
@@ -80,9 +78,7 @@ def in_parts(one: Input) -> list[Input]:
         return [one]
     parts: list[Part] = []
     with suppress(InputError), Source(one.path, regular=one.found).open(quiet=True) as stream:
-        head = stream.read(FIRST)
-        first = (head + stream.readline()).splitlines(keepends=True)
-        parts = parts_of(chain(first, stream)) if may_have_parts(head) else []
+        parts = parts_in(stream)
     known: list[Input] = []
     for part in parts:
         try:

@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO
 
 from ktrace.input.wrapping import LAYERS
@@ -26,8 +26,8 @@ _RANK = re.compile(r"\[?(?:rank ?|Rank |\d{1,6},)?(\d{1,6})(?:\]|: ?$).*|\(.*\br
 #: The most processes of a log, the fewest lines of each, and the share of lines that must have a name.
 _MOST, _FEWEST, _NEARLY = 256, 2, 0.9
 
-#: Bytes at the start of a text whose lines tell whether it is looked at.
-HEAD = 4096
+#: Bytes at the start of a text whose lines tell whether all are looked at.
+_HEAD = 4096
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Part:
     @property
     def rank(self) -> int | None:
         """The number of its rank, None if it isn't known by one."""
-        found = _RANK.fullmatch(self.prefix.decode("utf-8", "replace").strip())
-        return int(found[1] or found[2]) if found and self.layer == "a rank" else None
+        number = _RANK.fullmatch(self.prefix.decode("utf-8", "replace").strip())
+        return int(number[1] or number[2]) if number and self.layer == "a rank" else None
 
     @property
     def label(self) -> str:
@@ -51,50 +51,26 @@ class Part:
             return f"rank{self.rank}"
         return self.prefix.decode("utf-8", "replace").strip(" |[]():\t")
 
-    def own(self, line: bytes) -> bytes | None:
+    def text_of(self, line: bytes) -> bytes | None:
         """What the process printed in a line, None for a line of another one. A line without a name is the first's."""
-        found = _PREFIXES[self.layer].match(line)
-        if found is None:
+        named = _PREFIXES[self.layer].match(line)
+        if named is None:
             return line if self.is_first else None
-        return line[found.end() :] if found[0].strip() == self.prefix else None
+        return line[named.end() :] if named[0].strip() == self.prefix else None
+
+    def texts(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yields what the process printed in these lines."""
+        return (text for line in lines if (text := self.text_of(line)) is not None)
 
 
-class PartLines(io.RawIOBase):
-    """A stream of the lines of one process."""
-
-    def __init__(self, raw: BinaryIO, part: Part) -> None:
-        self._raw = raw
-        self._lines = _own_lines(raw, part)
-        self._kept = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._kept:
-            line = next(self._lines, None)
-            if line is None:
-                return 0
-            self._kept = line
-        data, self._kept = self._kept[: len(buffer)], self._kept[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-def _own_lines(raw: BinaryIO, part: Part) -> Iterator[bytes]:
-    for line in raw:
-        if (text := part.own(line)) is not None:
-            yield text
-
-
-def may_have_parts(head: bytes) -> bool:
-    """Whether a text begins as a log of several processes does, which `parts_of` looks at."""
+def parts_in(stream: BinaryIO) -> list[Part]:
+    """Returns `parts_of` a stream, of which little is read unless its head has lines of several processes."""
+    head = stream.read(_HEAD)
     lines = head.splitlines()
-    return any(sum(pattern.match(line) is not None for line in lines) >= _FEWEST for pattern in _PREFIXES.values())
+    if not any(sum(prefix.match(line) is not None for line in lines) >= _FEWEST for prefix in _PREFIXES.values()):
+        return []
+    first = (head + stream.readline()).splitlines(keepends=True)
+    return parts_of(chain(first, stream))
 
 
 def parts_of(lines: Iterable[bytes]) -> list[Part]:
@@ -104,8 +80,8 @@ def parts_of(lines: Iterable[bytes]) -> list[Part]:
     for line in lines:
         count += bool(line.strip())
         for layer, pattern in _PREFIXES.items():
-            if found := pattern.match(line):
-                often[layer][found[0].strip()] += 1
+            if name := pattern.match(line):
+                often[layer][name[0].strip()] += 1
         if all(len(names) > _MOST for names in often.values()):
             return []
     for layer, names in often.items():

@@ -26,6 +26,7 @@ from ktrace.input.boundary import input_faults
 from ktrace.input.compression import (
     CODEC_HEAD,
     PACKED,
+    Chunked,
     codec_of,
     member_name,
     split_member,
@@ -35,9 +36,9 @@ from ktrace.input.compression import (
 )
 from ktrace.input.files import NotRegular, files_in, is_confined, name_of_open, open_file
 from ktrace.input.limits import NONE, copied, temporary_copy
-from ktrace.input.ranks import Part, PartLines
+from ktrace.input.ranks import Part
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
-from ktrace.input.wrapping import Unwrapped, Wrapping
+from ktrace.input.wrapping import Wrapping, unwrapped
 from ktrace.naming.alike import near
 
 _JSON = re.compile(r"\s*(?:\{\s*(?:[\"}]|\Z)|\[\s*(?:[\[{\"\]]|\Z))")
@@ -270,11 +271,11 @@ class Source:
             raw, self._inner = untarred(lambda: self._unpacked(quiet=True), self.path, on_cut, self._member)
             self._codec = "tar"
         if self.part:
-            raw = io.BufferedReader(PartLines(raw, self.part), 1 << 16)
+            raw = io.BufferedReader(Chunked(raw, self.part.texts(raw)), 1 << 16)
         if self.wrapping is None:
             return raw
         wrapping = self.wrapping if bare else replace(self.wrapping, layers=())
-        return io.BufferedReader(Unwrapped(raw, wrapping), 1 << 16)
+        return io.BufferedReader(Chunked(raw, unwrapped(raw, wrapping)), 1 << 16)
 
     def _unpacked(self, *, quiet: bool) -> BinaryIO:
         """Opens the bytes that gzip, zstd or zip stored; a tar archive as it is."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
@@ -180,37 +181,14 @@ def _message(line: bytes) -> bytes:
     return line if message is None else message.rstrip("\r\n").encode("utf-8", "replace") + b"\n"
 
 
-class Unwrapped(io.RawIOBase):
-    """A stream of the bytes of a text without its wrapping."""
-
-    def __init__(self, raw: BinaryIO, wrapping: Wrapping) -> None:
-        self._raw = raw
-        self._wrapping = wrapping
-        self._kept = b""
-        raw.read(wrapping.size)
-        self._left = wrapping.length
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._kept:
-            text = self._raw.read(1 << 20) if self._left is None else self._raw.read(self._left)
-            if not text:
-                return 0
-            self._left = self._left and self._left - len(text)
-            self._kept = self._wrapping.bare_text(text + self._rest_of_line(text))
-        data, self._kept = self._kept[: len(buffer)], self._kept[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _rest_of_line(self, text: bytes) -> bytes:
-        is_whole = not self._wrapping.layers or self._left == 0 or text.endswith(b"\n")
-        return b"" if is_whole else self._raw.readline()
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+def unwrapped(raw: BinaryIO, wrapping: Wrapping) -> Iterator[bytes]:
+    """Yields the bytes of a text without its wrapping, some whole lines at a time."""
+    raw.read(wrapping.size)
+    left = wrapping.length
+    while text := raw.read(1 << 20 if left is None else left):
+        left = left and left - len(text)
+        is_whole = not wrapping.layers or left == 0 or text.endswith(b"\n")
+        yield wrapping.bare_text(text if is_whole else text + raw.readline())
 
 
 def has_layer(head: bytes, layer: str) -> bool:

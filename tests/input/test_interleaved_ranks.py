@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 import ktrace
-from ktrace.input.ranks import Part, parts_of
+from ktrace.input.ranks import Part, parts_in, parts_of
 
 TABLES = (
     ("Kernel      Calls  Total (ms)", "gemm           10       100.0", "softmax         5         2.5"),
@@ -68,11 +69,17 @@ def test_other_texts_have_no_parts(text: str) -> None:
 def test_a_part_has_its_own_lines() -> None:
     part = Part("a rank", b"[rank1]:")
     lines = [b"[rank1]: a\n", b"[rank12]: b\n", b"c\n"]
-    assert ([part.own(line) for line in lines], part.rank, part.label) == ([b"a\n", None, None], 1, "rank1")
-    assert Part("a rank", b"[rank1]:", is_first=True).own(b"c\n") == b"c\n"
+    assert ([part.text_of(line) for line in lines], part.rank, part.label) == ([b"a\n", None, None], 1, "rank1")
+    assert Part("a rank", b"[rank1]:", is_first=True).text_of(b"c\n") == b"c\n"
 
 
 def test_a_log_of_which_a_part_is_unknown_is_read_as_before(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text("".join(f"[rank0]: {line}\n" for line in TABLES[0]) + "[rank1]: waiting\n[rank1]: done\n")
     assert list(totals(path)) == ["run"]
+
+
+def test_of_a_long_line_without_the_name_of_a_process_little_is_read() -> None:
+    stream = io.BytesIO(b'{"traceEvents":[' + b"{}," * 100_000)
+    assert parts_in(stream) == []
+    assert stream.tell() <= 4096
