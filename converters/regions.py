@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -40,13 +41,13 @@ _US = (
 
 def _of_each(columns: Columns) -> list[Columns]:
     """The averages on the host and on each device."""
-    name, found = columns["name"], []
+    name, each = columns["name"], []
     for place, *figures in re.findall(rf"(CPU|GPU-\d{{1,4}}):{_US}", str(columns["args"]["times"])):
         row: Columns = {"name": f"{name.strip()}, {place}", "unit": "ns", "args": {}}
         for field, figure in zip(("avg", "stddev", "min", "max"), figures, strict=True):
-            row |= {field: float(figure) * 1000} if figure else {}
-        found.append(row)
-    return found
+            row |= {field: float(Decimal(figure) * 1000)} if figure else {}
+        each.append(row)
+    return each
 
 
 _OWN, _WITH = (rf"Name +NCalls +{of}\. Min +{of}\. Avg +{of}\. Max +Max % *" for of in ("Excl", "Incl"))

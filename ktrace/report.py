@@ -252,21 +252,21 @@ class Doubts:
     remarks: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def from_issues(
         cls, issues: Iterable[Issue], before: Mapping[str, tuple[int, int]] | None = None, *, tables: bool = True
     ) -> Doubts:
         """Those of a report; `before` has rows and number of places of what inputs before had, by kind.
 
         Records that can't be read change the shares of tables; beside events with times they are a record less.
         """
-        found = cls()
+        doubts = cls()
         for one in issues:
             rows, places = (before or {}).get(one.kind, (0, 0))
             is_doubt = (one.kind in _DOUBTED or one.severity == Severity.CUT) and (tables or one.kind != _BAD)
             if is_doubt and (one.rows, len(one.places)) != (rows, places):
-                found.issues[one.kind] = one.rows - rows
-                found.warnings += [text for _, text in one.places[places:]] if one.kind == _WARNED else []
-        return found
+                doubts.issues[one.kind] = one.rows - rows
+                doubts.warnings += [text for _, text in one.places[places:]] if one.kind == _WARNED else []
+        return doubts
 
     @property
     def cut(self) -> list[int]:

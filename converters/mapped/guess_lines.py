@@ -22,12 +22,13 @@ from ktrace.input.source import Sample
 from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
-_TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?[\[(]?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)(?![\w])")
+_UNIT = r"(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)"
+_TIME = re.compile(rf"(?<![\w.])\d[\d.,]*\s?[\[(]?{_UNIT}(?![\w])")
 #: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
 _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
 #: A time in a pattern of which nothing says what it is; names that are figures.
-_UNSAID = re.compile(r"\{(?:[num]?s|[mun]?secs?)?\}\s?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)\b")
+_UNSAID = re.compile(rf"\{{(?:[num]?s|[mun]?secs?)?\}}\s?{_UNIT}\b")
 _FIGURE = re.compile(r"[\d.,]+ ?[A-Za-z%]{0,3}")
 _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 

@@ -104,7 +104,6 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
     report, batches = conversion.report, _rows(source, fmt, conversion, pushdown, part)
     before = {kind: (issue.rows, len(issue.places)) for kind, issue in report.issues.items()}
     remarks: list[tuple[str, str]] = []
-    has_events = False
     # Closed at once where reading stops: Python 3.10 would keep the reader, and its child, until garbage is collected.
     with unchanged(source.path), input_faults(source.path, fmt, report), closing(batches):  # later stages raise outside
         first = next(batches, None)
@@ -118,15 +117,14 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
                 report.timed.add(conversion.label)
-                has_events = True
             INTERRUPTION.check()
             if batch.record == "summaries":
                 remarks += remarks_of(batch, REMARKS - len(remarks))
             yield from bounded(with_decoded_names(batch), conversion.expanded)
-        doubts = Doubts.of(report.issues.values(), before, tables=not has_events)
+        doubts = Doubts.from_issues(report.issues.values(), before, tables=conversion.label not in report.timed)
         doubts.remarks = remarks
-        if (known := {name: value for name, value in vars(doubts).items() if value}) and not fmt.writes:
-            yield to_batch("catalog", [about | {"facts": dump_json({"doubts": known})}])
+        if (facts_of_doubts := {name: value for name, value in vars(doubts).items() if value}) and not fmt.writes:
+            yield to_batch("catalog", [about | {"facts": dump_json({"doubts": facts_of_doubts})}])
 
 
 class _InlineCaptures:

@@ -512,7 +512,7 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
 def _doubts(recording: Recording) -> Doubts:
     """What speaks against the figures: in this reading, and in those of sources that were converted since."""
     gathered, report = recording.gathered, recording.report
-    known, now = Doubts(remarks=[*gathered.remarks]), Doubts.of(report.issues.values())
+    known, now = Doubts(remarks=[*gathered.remarks]), Doubts.from_issues(report.issues.values())
     for facts in (entry.facts for entry in gathered.catalog.of("source") if "doubts" in entry.facts):
         try:
             one = msgspec.convert(facts["doubts"], Doubts)
