@@ -188,6 +188,16 @@ SETUP_CALL = re.compile(
     re.A,
 )
 
+#: What a host is late with, other than calls and operators themselves, by the name of what it was in.
+HOST_CLASSES = {
+    "data loading": re.compile(r"data_?loader|dataset|prefetch|collate", re.I),
+    "memory allocation": re.compile(
+        r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A
+    ),
+    "loading modules": re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A),
+    "compilation": re.compile(r"dynamo|inductor|_compile\b|recompil|triton.*(compile|autotun)|autotun", re.I),
+}
+
 #: The first call of a name sets something up if it takes so many ns, and so many times as long as is usual.
 _LONG_SETUP, _TIMES_USUAL = 10_000_000, 20
 

@@ -22,8 +22,8 @@ _HEADINGS = {"host": "name", "samples": "function"}
 
 
 def heading_of(by: str, work: str) -> str:
-    """What people read above groups by one of `BY`, for what was added up (`Summary.work`)."""
-    return _HEADINGS.get(work, by) if by == "kernel" else by
+    """What people read above groups, for what was added up (`Summary.work`)."""
+    return _HEADINGS.get(work, by) if by == "kernel" else "part" if by == "breakdown" else by
 
 
 #: Groups kernels without an operation by their whole names; in `groups` only if asked for.

@@ -58,10 +58,15 @@ def _bounds(work: Work, events: Events) -> tuple[tuple[int, int], int]:
     stepping = np.array([*(name is not None for name in names), False], np.bool_)
     rows = np.flatnonzero(stepping[marks["meaning"]] & (marks["dur"] > 0))
     if not len(rows):
-        gathered = work.gathered
-        return gathered.recorded.get(events.source) or gathered.spans_of[events.source], 0
+        return recorded(work, events), 0
     ts, steps = marks["ts"][rows], {names[one] for one in marks["meaning"][rows].tolist()}
     return (int(ts.min()), int((ts + marks["dur"][rows]).max())), len(steps)
+
+
+def recorded(work: Work, events: Events) -> tuple[int, int]:
+    """Begin and end of the recording of a source, without what the profiler itself did."""
+    gathered = work.gathered
+    return gathered.recorded.get(events.source) or gathered.spans_of[events.source]
 
 
 def _launched(events: Events, row: int) -> int:
