@@ -104,7 +104,7 @@ CHECKS: dict[str, Check] = {
     "time_not_set": Check(
         "every event has a time",
         lambda one: (
-            f"{_of(one)} events have no time: begin and duration are 0, {_time(one, 'before_others_ns')} "
+            f"{_of(one)} events have no time: begin and duration are 0 or -1, {_time(one, 'before_others_ns')} "
             "before all others; they aren't counted"
         ),
         (),
