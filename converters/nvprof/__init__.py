@@ -19,7 +19,8 @@ from .tables import TRACE, is_own_trace, table_kind
 
 _BANNER = re.compile(
     r"^\s*(?:==\d+==|={6,}) ?(?:(?:NV|PG)PROF is profiling|Profiling (?:application|result):|(?:Metric|Event) result:"
-    r"|API calls:|(?:Warning|Error): .*(?:profil|nvprof|ERR_)|Unified Memory profiling result:|CPU profiling result|NVTX result:|Dependency Analysis:)"
+    r"|API calls:|(?:Warning|Error): .*(?:profil|nvprof|ERR_)"
+    r"|Unified Memory profiling result:|CPU profiling result|NVTX result:|Dependency Analysis:)"
 )
 _PRINTED = re.compile(
     r"^\s*Start +Duration +Grid Size +\(?Block Size\)?|^\s*(?:Type +)?Time ?\(%\) +Time +Calls +Avg +Min +Max +Name"

@@ -178,7 +178,7 @@ def test_passes_of_unreal_are_a_tree_whose_own_times_add_up(tmp_path: Path) -> N
     log = tmp_path / "frame.log"
     log.write_text(
         "LogRHI: Perf marker hierarchy, total GPU time 10.00ms\nLogRHI: 100.0%10.00ms   FRAME 3 draws 1 prims 2 verts\n"
-        "LogRHI:  40.0% 4.00ms   Shadows 8 draws 8 prims 16 verts\nLogRHI:     30.0% 3.00ms   Atlas 1 draw 4 prims 8 verts\n"
+        "LogRHI:  40.0% 4.00ms   Shadows 8 draws 8 prims 16 verts\nLogRHI:     30.0% 3.00ms   Atlas 1 draw 4 prims\n"
         "LogRHI:  50.0% 5.00ms   Lights 4 draws 4 prims 8 verts\n"
     )
     summary = ktrace.summary(log)

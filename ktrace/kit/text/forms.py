@@ -263,7 +263,7 @@ class _Reading:
         self._pending = (form, columns | {"scope": scope}, indent)
 
     def _flush(self, indent: int | None) -> None:
-        """Adds the row that waits for the next line, which has this indentation; without one, the tree that is whole."""
+        """Adds the row that waits for the next line, which has this indentation; None ends the tree, too."""
         if indent is None:
             self._tree.finish()
         if self._pending:

@@ -247,9 +247,8 @@ def test_graphs_whose_kernels_a_table_lacks(
 
 def test_tables_of_graphs_in_files_of_their_own(tmp_path: Path) -> None:
     """The kernels of one file are those that the calls of the other one launched; calls alone tell of no kernels."""
-    for name, part in zip(
-        ("calls_cuda_api_sum", "work_cuda_gpu_kern_sum"), _stats(7_000_000, 10, 28_000).split(" ** ")[1:]
-    ):
+    parts = _stats(7_000_000, 10, 28_000).split(" ** ")[1:]
+    for name, part in zip(("calls_cuda_api_sum", "work_cuda_gpu_kern_sum"), parts, strict=True):
         (tmp_path / f"{name}.csv").write_text(part.split("\n\n", 1)[1], "utf-8")
     (found,) = ktrace.summary(tmp_path).checks
     assert (found.code, found.details["kernels_ns"]) == ("check.graphs_missing", 28_000)
@@ -282,8 +281,7 @@ def test_what_the_profiler_says_itself(text: str, fails: set[str], tmp_path: Pat
     summary = ktrace.summary(path)
     assert failed(summary) == fails
     if fails:
-        said = text.split("Warning: ")[-1].split("\n")[0].rstrip(".")
-        assert said in sentence(summary.checks[0])
+        assert text.rpartition("Warning: ")[2].partition("\n")[0].rstrip(".") in sentence(summary.checks[0])
 
 
 def test_calls_without_a_table_of_kernels(tmp_path: Path) -> None:

@@ -202,7 +202,8 @@ CHECKS: dict[str, Check] = {
     "table_incomplete": Check(
         "a table shows what it sums up",
         lambda one: (
-            f"The table states {brief(one.whole or 0)}, and its rows have {brief(one.value)}: the others aren't listed"
+            f"The {'shares in the table are of' if one.details.get('by_shares') else 'table states'} "
+            f"{brief(one.whole or 0)}, and its rows have {brief(one.value)}: the others aren't listed"
         ),
         (),
         ("heaviest",),

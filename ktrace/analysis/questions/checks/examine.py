@@ -38,8 +38,9 @@ class Recording(NamedTuple):
 
     `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
     the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
-    are there without their work. Tables state a total, `stated`, of which their rows have `listed`. `clocks`
-    is how the clocks of ranks were aligned, if that was asked (`CollectivesAnswer.clocks`).
+    are there without their work. Tables state a total, `stated`, of which their rows have `listed`; if shares
+    alone say it, `by_shares`. `clocks` is how the clocks of ranks were aligned, if that was asked
+    (`CollectivesAnswer.clocks`).
     """
 
     gathered: WorkInput
@@ -52,6 +53,7 @@ class Recording(NamedTuple):
     is_part: bool = False
     stated: float | None = None
     listed: float = 0
+    by_shares: bool = False
     clocks: str | None = None
 
 
@@ -512,7 +514,8 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
     if recording.stated is not None and recording.listed < NEARLY_ALL * recording.stated:
         of = recording.stated, "the total that the table states"
-        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of)
+        details = {"by_shares": True} if recording.by_shares else {}
+        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of, {}, None, details)
     cut = doubts.cut
     if cut and not len(recording.work) and recording.tables:
         yield Finding(PREFIX + "table_cut", "tables", sum(cut), "count")
