@@ -45,7 +45,7 @@ def _of_skipped(sample: Sample) -> Match | None:
 
     skipped = (line for line, text in likely_lines(sample, ("skipped:",)) if _SKIPPED.fullmatch(text.strip()))
     line = next(skipped, None)
-    return line and Match(Score.DIALECT, f"says that nsys skipped a report (line {line})")
+    return None if line is None else Match(Score.DIALECT, f"says that nsys skipped a report (line {line})")
 
 
 def _may_be(sample: Sample) -> bool:

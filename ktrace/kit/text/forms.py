@@ -248,8 +248,8 @@ class _Reading:
         scope = list(columns.pop("scope", self._scope))
         if form.includes and columns.get("unit") == "ns":
             kind, name, total = columns.pop("kind", form.kind), columns.pop("name", ""), columns.pop("total")
-            place = {"table": self._table if self._table >= 0 else None, "args": columns.pop("args") or None}
-            self._tree.add(indent, kind, name, total, **columns, **place)
+            columns |= {"table": self._table if self._table >= 0 else None, "args": columns.pop("args") or None}
+            self._tree.add(indent, kind, name, total, **columns)
             return
         if not form.inner:
             self._flush(None)
