@@ -67,8 +67,9 @@ NAMES = (
 
 #: Headings of a time that, next to a count, is the total: they don't mention a single call.
 _PLAIN = (
-    *("time", "duration", "dur", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time"),
-    *("exec duration", "execution time", "zeit", "dauer", "temps", "durée", "tiempo", "tempo"),
+    *("time", "duration", "dur", "elapsed", "elapsed time", "exec duration", "execution time"),
+    *(f"{whose} {word}" for whose in ("gpu", "cuda", "hip", "device", "kernel") for word in ("time", "duration")),
+    *("zeit", "dauer", "temps", "durée", "tiempo", "tempo"),
 )
 
 COLUMNS = Columns(

@@ -26,6 +26,7 @@ from ktrace.input.source import Sample, Source
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import nanoseconds, number, to_ns
 from ktrace.kit.text.titles import likely_lines
+from ktrace.kit.text.trees import TimeTree
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -70,6 +71,8 @@ class Form:
         Its groups belong to the row of the next line.
     inner
         The kind of a row that has others nested in it.
+    includes
+        The `total` of a row includes those nested in it: its own time becomes the row, the whole one a metric.
     sign
         A line of it alone says what the text is.
     """
@@ -85,6 +88,7 @@ class Form:
     within: bool = False
     carries: bool = False
     inner: str = ""
+    includes: bool = False
     sign: bool = True
 
 
@@ -128,6 +132,7 @@ class _Reading:
         self._waits = 0
         self._nested: list[tuple[int, str]] = []
         self._pending: tuple[Form, Columns, int] | None = None
+        self._tree = TimeTree(self._rows, [])
 
     def batches(self) -> Iterator[Batch]:
         self._rows.fact("source", facts={"tool": self._forms.tool, **self._forms.facts})
@@ -241,6 +246,11 @@ class _Reading:
         """Adds a row; one that may have others nested in it when the next line is known."""
         columns["args"] = self._shared | columns["args"]
         scope = list(columns.pop("scope", self._scope))
+        if form.includes and columns.get("unit") == "ns":
+            kind, name, total = columns.pop("kind", form.kind), columns.pop("name", ""), columns.pop("total")
+            columns |= {"table": self._table if self._table >= 0 else None, "args": columns.pop("args") or None}
+            self._tree.add(indent, kind, name, total, **columns)
+            return
         if not form.inner:
             self._flush(None)
             self._row(form.kind, columns, scope)
@@ -253,7 +263,9 @@ class _Reading:
         self._pending = (form, columns | {"scope": scope}, indent)
 
     def _flush(self, indent: int | None) -> None:
-        """Adds the row that waits for the next line, which has this indentation."""
+        """Adds the row that waits for the next line, which has this indentation; None ends the tree, too."""
+        if indent is None:
+            self._tree.finish()
         if self._pending:
             form, columns, own = self._pending
             self._pending = None

@@ -84,6 +84,8 @@ def remedy(one: Finding, askable: Container[str] = ()) -> str:
         return ""
     if one.code in ("idle.host_late", "outside"):
         # What to do about a host that is late: by what it was in, or how long the gaps are
+        if not one.details.get("host_recorded", True):
+            return _NOT_KNOWN
         host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
         for pattern, what in _BY_HOST:
             if pattern.search(host):
