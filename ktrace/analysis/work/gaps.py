@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.device_work import Events, Shape, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.launching import Launching, launching_of
@@ -188,8 +188,8 @@ SETUP_CALL = re.compile(
     re.A,
 )
 
-#: The first call of a name sets something up if it takes so many ns, the first launch of a kernel loads its module if it
-#: takes so many, and either so many times as long as is usual.
+#: The first call of a name sets something up if it takes so many ns, the first launch of a kernel loads its module if
+#: it takes so many, and either so many times as long as is usual.
 _LONG_SETUP, _LONG_LOAD, _TIMES_USUAL = 10_000_000, 1_000_000, 20
 
 _API, _RANGE = KINDS.index("api"), KINDS.index("range")
