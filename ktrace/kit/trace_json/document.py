@@ -90,9 +90,12 @@ def read_document(
     folded: Container[str] = (),
     *,
     quoted: bool = False,
+    quiet: bool = False,
     part: ByteRange | None = None,
 ) -> Iterator[Batch]:
     """Yields the batches of a document; memory is bounded by the batch, whatever the size of the document.
+
+    A `quiet` reading is one more than that of the user's input, and counts no progress.
 
     Raises DamagedInput if it isn't Trace Event JSON at all.
     """
@@ -102,7 +105,7 @@ def read_document(
                 yield from rows(events, conversion)
         return
     with (
-        _opened(source, conversion) as (stream, file),
+        _opened(source, conversion, quiet=quiet) as (stream, file),
         closing(
             iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted, part=part))
         ) as items,
@@ -117,7 +120,7 @@ def read_document(
 
 
 @contextmanager
-def _opened(source: Source, conversion: Conversion) -> Iterator[tuple[BinaryIO, str]]:
+def _opened(source: Source, conversion: Conversion, *, quiet: bool) -> Iterator[tuple[BinaryIO, str]]:
     """Opens the text as a stream, and returns the file that contains it if several processes shall read it.
 
     Large compressed input is inflated into a temporary file first.
@@ -126,7 +129,7 @@ def _opened(source: Source, conversion: Conversion) -> Iterator[tuple[BinaryIO, 
         with source.local_path() as path, path.open("rb") as stream:
             yield stream, str(path)
     else:
-        with source.open() as stream:
+        with source.open(quiet=quiet) as stream:
             yield stream, ""
 
 

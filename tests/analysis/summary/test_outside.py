@@ -165,6 +165,23 @@ def test_the_first_call_of_a_name_may_set_something_up(tmp_path: Path) -> None:
         assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == cause
 
 
+@pytest.mark.parametrize(
+    ("long", "new", "cause"), [(6_500_000, True, "setup"), (6_500_000, False, "host_late"), (60_000, True, "host_late")]
+)
+def test_the_first_launch_of_a_kernel_may_load_its_module(long: int, new: bool, cause: str, tmp_path: Path) -> None:
+    """As on an MI250, whose 17th launch is the first of its kernel; a launch that long of a known kernel is none."""
+    rows: list[Row] = []
+    now = 0
+    for number in range(1, 12):
+        call = long if number == 9 else 5_000
+        rows.append(host("hipLaunchKernel", now, now + call, number))
+        name = "add" if number == 9 and new else "softmax"
+        rows.append(work(name, now + call + 5_000, now + call + 15_000, number))
+        now += call + 20_000
+    codes = {one.code: one.value for one in summary_of(tmp_path, rows).findings}
+    assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == f"idle.{cause}"
+
+
 @pytest.mark.parametrize("late", [40_000, 60_000, 400_000])
 def test_work_queued_before_excuses_no_gap_of_the_host(late: int, tmp_path: Path) -> None:
     """100 kernels, each launched within the gap before it, then one of another stream that begins late."""

@@ -27,7 +27,7 @@ from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import truth
-from ktrace.report import Doubts, Report
+from ktrace.report import MOVED_CLOCKS, Doubts, MovedClock, Report
 from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
@@ -492,12 +492,7 @@ _DROPPED = re.compile(
 
 def _of_reading(recording: Recording) -> Iterator[Finding]:
     """What the profiler said itself, which clocks were repaired, and whether the input is whole."""
-    for one in recording.report.clocks:
-        if one["moved"]:
-            subject = {"source": one["source"], "device": one["device"]}
-            details = {name: one[name] for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
-            figures = "time", one["offset_ns"], "ns", None, ""
-            yield Finding(PREFIX + "clock_repaired", *figures, subject, None, details)
+    yield from _moved_clocks(recording)
     doubts = _doubts(recording)
     is_bare = not len(recording.work) and not recording.tables
     failed = (text for kind, text in doubts.remarks if _is_failure(kind, text) or (is_bare and _NO_DATA.match(text)))
@@ -521,6 +516,19 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "table_cut", "tables", sum(cut), "count")
     elif cut:
         yield Finding(PREFIX + "input_cut", "records", sum(cut), "count")
+
+
+def _moved_clocks(recording: Recording) -> Iterator[Finding]:
+    """The clocks that were repaired, in this reading or before a conversion."""
+    for entry in recording.gathered.catalog.of("source"):
+        try:
+            moved = msgspec.convert(entry.facts.get(MOVED_CLOCKS, []), list[MovedClock])
+        except msgspec.ValidationError:  # a fact of another program
+            continue
+        for one in moved:
+            subject = {"source": entry.key["source"], "device": one.device}
+            details = {name: getattr(one, name) for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
+            yield Finding(PREFIX + "clock_repaired", "time", one.offset_ns, "ns", None, "", subject, None, details)
 
 
 def _doubts(recording: Recording) -> Doubts:
