@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
+from inspect import ismethod
 from pathlib import Path
 
 from ktrace.input.format import FUNCTIONS, Format, Score
@@ -158,7 +159,8 @@ def listed() -> str:
             if value == one.default:
                 continue
             if one.name in FUNCTIONS and not isinstance(value, str):
-                value = f"{value.__module__}:{value.__qualname__}"
+                bound = f"ktrace.converters.{name}:FORMS.{value.__name__}"
+                value = bound if ismethod(value) else f"{value.__module__}:{value.__qualname__}"
             given.append(f"{one.name}=Score.{value.name}" if isinstance(value, Score) else f"{one.name}={_text(value)}")
         lines.append(f"    Format({', '.join(given)}),\n")
     return f"{_HEAD}{''.join(lines)})\n# fmt: on\n"

@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ktrace.errors import KtraceError, error_text
@@ -216,7 +217,7 @@ class Format:
             return value
         module, _, name = value.partition(":")
         try:
-            return getattr(import_module(module), name)
+            return attrgetter(name)(import_module(module))
         except (Exception, SystemExit) as error:
             if not self.package:
                 raise
