@@ -288,4 +288,5 @@ FORMAT = Format(
     ),
     reads_folders=True,
     document=True,
+    holds="blocks",
 )

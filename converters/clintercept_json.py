@@ -144,4 +144,5 @@ FORMAT = Format(
     read=read,
     words=('"clintercept_',),
     document=True,
+    holds="blocks",
 )

@@ -75,4 +75,5 @@ FORMAT = Format(
     read=read,
     words=('"callframe"',),
     document=True,
+    holds="whole",
 )

@@ -111,4 +111,5 @@ FORMAT = Format(
     read=read,
     words=('"start_time"',),
     document=True,
+    holds="blocks",
 )

@@ -229,4 +229,5 @@ FORMAT = Format(
         *("executor::execute", "_kernel_time", "_fence_before"),
     ),
     document=True,
+    holds="blocks",
 )

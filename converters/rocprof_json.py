@@ -179,4 +179,5 @@ FORMAT = Format(
     read=read,
     words=('"traceevents"',),
     document=True,
+    holds="blocks",
 )

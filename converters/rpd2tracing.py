@@ -127,4 +127,5 @@ FORMAT = Format(
     read=read,
     words=('"desc"', '"api_op"', '"full_name"'),
     document=True,
+    holds="blocks",
 )

@@ -230,4 +230,5 @@ FORMAT = Format(
     read=read,
     words=("host<", "device<", '"gpu_op"', "flow_h2d_", "flow_d2h_", "flow_h2h_", "flow_d2d_"),
     document=True,
+    holds="blocks",
 )

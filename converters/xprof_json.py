@@ -265,4 +265,5 @@ FORMAT = Format(
     read=read,
     words=('"/host:', '"/device:'),
     document=True,
+    holds="blocks",
 )
