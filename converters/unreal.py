@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 #: What stands before what is said: the time and the frame, the category, the level.
@@ -67,14 +66,4 @@ FORMS = Forms(
     ),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "unreal",
-    "Unreal Engine ProfileGPU: passes of a frame",
-    patterns=("*.log",),
-    probe="ktrace.converters.unreal:probe",
-    read="ktrace.converters.unreal:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("unreal", "Unreal Engine ProfileGPU: passes of a frame", "*.log")

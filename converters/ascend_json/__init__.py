@@ -89,4 +89,5 @@ FORMAT = Format(
     ),
     reads_folders=True,
     document=True,
+    holds="blocks",
 )

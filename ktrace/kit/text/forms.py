@@ -2,9 +2,11 @@
 
     FORMS = Forms(
         "rocket",
+        (" took ",),
         Form("", r"run (?P<name>\\S+):", opens=True),                            a heading: the scope below it
         Form("kernel", r" *(?P<name>\\S+) took (?P<total>[\\d.]+) (?P<unit>[mun]?s)", columns={"device": 0}),
     )
+    FORMAT = FORMS.format("rocket", "Rocket: time of stages", "*.log")
 
 Groups have the names of columns: `name`; the figures total, avg, median, min, max, stddev, p95, p99, value;
 count and percent; those of places. `unit` is the unit of the figures, `total_unit` that of one. A line with `ts`
@@ -21,7 +23,7 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.input.format import Match, Score
+from ktrace.input.format import Format, Match, Score
 from ktrace.input.source import Sample, Source
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import nanoseconds, number, to_ns
@@ -115,6 +117,10 @@ class Forms:
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         """Yields a row for each line of a form that has a kind."""
         yield from _Reading(self, source, conversion).batches()
+
+    def format(self, name: str, title: str, *patterns: str) -> Format:
+        """The format of texts that are read by these forms alone, to be declared as FORMAT beside FORMS."""
+        return Format(name, title, patterns, probe=self.probe, read=self.read, words=self.words, prose=True)
 
 
 class _Reading:
