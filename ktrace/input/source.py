@@ -282,7 +282,9 @@ class Source:
         raw: BinaryIO = self._raw()
         if self.progress and not quiet:
             raw = io.BufferedReader(_Counted(raw, self.progress))
-        self._codec = codec_of(_peek(raw))
+        head = raw.read(CODEC_HEAD)
+        raw.seek(0)
+        self._codec = codec_of(head)
         if self._codec in (None, "tar"):
             return raw
         return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
@@ -325,7 +327,9 @@ class Source:
     def _raw(self) -> BinaryIO:
         """Opens the stored bytes."""
         if self._file == "-":
-            return self._stdin()
+            if sys.stdin is None:
+                raise InputError("standard input is closed", path=self.path, remedy="name a file, or pipe one in")
+            return self._spooled(sys.stdin.buffer)
         if "://" in self._file:
             return self._remote()
         try:
@@ -350,12 +354,6 @@ class Source:
             raise InputError(
                 f"can't be opened: {error.strerror}", path=self.path, expected="a file", remedy="name another one"
             ) from None
-
-    def _stdin(self) -> BinaryIO:
-        """Opens standard input."""
-        if sys.stdin is None:
-            raise InputError("standard input is closed", path=self.path, remedy="name a file, or pipe one in")
-        return self._spooled(sys.stdin.buffer)
 
     def _fifo(self) -> BinaryIO:
         """Opens a named pipe, which can be read only once."""
@@ -410,12 +408,6 @@ def near_files(path: str) -> str | None:
 def printable(path: str) -> str:
     """Returns the path as text that can be written; bytes that aren't UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
-
-
-def _peek(raw: BinaryIO) -> bytes:
-    head = raw.read(CODEC_HEAD)
-    raw.seek(0)
-    return head
 
 
 def _is_tar(raw: BinaryIO) -> bool:

@@ -349,7 +349,13 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
             between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
             gaps.append(between[between > 0])
             reached = busy.end[-1]
-        times += _times(begins, ends, roles, busy)
+        # the times of `Usage`
+        compute, communication, copies = (
+            Intervals.union(begins[roles == one], ends[roles == one]) for one in (COMPUTE, COMMUNICATION, COPY)
+        )
+        exposed = communication.without(compute)
+        rest = busy.length - compute.length - exposed
+        times += [busy.length, compute.length, communication.length, copies.length, exposed, rest]
     return Usage(np.concatenate(gaps), *times.tolist())
 
 
@@ -359,16 +365,6 @@ def _beyond(until: np.int64, end: Int64, role: Integers) -> tuple[Int64, Int64, 
     roles = np.unique(role[lasts])
     ends = np.array([end[lasts & (role == one)].max() for one in roles], np.int64)
     return np.full(len(roles), until, np.int64), ends, roles
-
-
-def _times(begin: Int64, end: Int64, role: Integers, busy: Intervals) -> list[int]:
-    """The times of `Usage`."""
-    compute, communication, copies = (
-        Intervals.union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
-    )
-    exposed = communication.without(compute)
-    rest = busy.length - compute.length - exposed
-    return [busy.length, compute.length, communication.length, copies.length, exposed, rest]
 
 
 def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Int64:

@@ -138,9 +138,11 @@ class Collectives:
 
     def add(self, batch: Batch) -> None:
         """Collects the collective kernels of a batch of events."""
-        wanted = (
-            words_in(batch.column("kind"), ("kernel",)) & self._named(batch) & truth(batch.column("dur").is_valid())
-        )
+        # which rows have the name of a collective, or a group
+        found = self._is_collective(batch.column("name"))
+        if batch.has("comm"):
+            found |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
+        wanted = words_in(batch.column("kind"), ("kernel",)) & found & truth(batch.column("dur").is_valid())
         if not wanted.any():
             return
         rows = Batch("events", batch.columns.filter(pa.array(wanted)))
@@ -149,13 +151,6 @@ class Collectives:
         for source, comm, name, seq, size, begin, end in zip(*columns, ts.tolist(), (ts + dur).tolist(), strict=True):
             row = CollectiveRow(comm, operation_in(name) or name, seq, size, begin, end)
             self._rows.setdefault(source, []).append(row)
-
-    def _named(self, batch: Batch) -> Bools:
-        """Which rows have the name of a collective, or a group."""
-        found = self._is_collective(batch.column("name"))
-        if batch.has("comm"):
-            found |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
-        return found
 
     def fits(self, sources: Sequence[str]) -> dict[str, Fit]:
         """The fit of each source but the first to the clock of the first one; see `fits`."""

@@ -83,7 +83,7 @@ def matched(a: Sequence[Group], b: Sequence[Group], by: str, *, steps: tuple[int
     rest_b = [group for group in b if group.key not in same]
     for key, words in _keys(by, rest_a, rest_b):
         rest_a, rest_b = _bucketed(rest_a, rest_b, key, words, steps, found)
-    if rest_a and rest_b and not same and _by_place(by, rest_a, rest_b):
+    if rest_a and rest_b and not same and (by == "step" or (by in _ONLY and len(rest_a) == len(rest_b) == 1)):
         found += [Match(one, other, _place(by)) for one, other in zip(rest_a, rest_b, strict=False)]
         length = min(len(rest_a), len(rest_b))
         rest_a, rest_b = rest_a[length:], rest_b[length:]
@@ -131,10 +131,6 @@ def _is_copy(group: Group) -> str | None:
     """Returns whether it is a copy or a fill, whatever the direction."""
     word = _copied(group)
     return word and word.partition(" ")[0]
-
-
-def _by_place(by: str, a: Sequence[Group], b: Sequence[Group]) -> bool:
-    return by == "step" or (by in _ONLY and len(a) == len(b) == 1)
 
 
 def _place(by: str) -> str:

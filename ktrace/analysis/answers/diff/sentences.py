@@ -47,19 +47,15 @@ _WIDTH, _CHECKS = 48, 2
 
 def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
-    checks = _checks(diff)
-    if not diff.whole.total_a or not diff.whole.total_b:
-        return checks
-    return [*checks, *_changes(diff)]
-
-
-def _checks(diff: Diff) -> list[str]:
-    """What is wrong with the recordings, of each side the first checks that fail."""
+    # what is wrong with the recordings, of each side the first checks that fail
     said = []
     for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)):
         failed = [one for one in side.checks if not check_of(one).partial]
         said += [f"{name}: {sentence(one)}" for one in failed[:_CHECKS]]
-    return said
+    checks = said
+    if not diff.whole.total_a or not diff.whole.total_b:
+        return checks
+    return [*checks, *_changes(diff)]
 
 
 def _changes(diff: Diff) -> list[str]:
@@ -100,17 +96,12 @@ def _whole(diff: Diff) -> str:
     what = f"{work} a step" if diff.per == "step" else work
     if same(change):
         return f"{diff.name_b} takes as long as {diff.name_a}: {brief(change.total_b)}{what}{_but(diff)}."
-    noise = ", within noise" if change.verdict == NOISE and not _is_red(diff) else ""
+    noise = ", within noise" if change.verdict == NOISE and not (diff.gate is not None and diff.gate.failed) else ""
     times = f"{_times(change)}{what}{_median(change)}{_but(diff)}"
     if (many := factor(change.total_a, change.total_b)) is not None:
         return f"{diff.name_b} takes {many} times as long as {diff.name_a}{noise}: {times}."
     way = "longer" if change.delta > 0 else "less time"
     return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}{noise}: {times}."
-
-
-def _is_red(diff: Diff) -> bool:
-    """Whether a limit of a pipeline is exceeded."""
-    return diff.gate is not None and diff.gate.failed
 
 
 def _median(change: Change) -> str:
