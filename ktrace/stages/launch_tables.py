@@ -159,7 +159,15 @@ class Launches:
             return
         heads = rows.filter(pa.array(is_head))
         details = rows.filter(pa.array(~is_head))
-        places = self._place(heads)
+        # each launch gets a time
+        width = _widths(heads)
+        extent = np.where(width > 0, width, _EXTENT)
+        ends = self._cursor + np.cumsum(extent)
+        self._cursor = int(ends[-1]) if len(ends) else self._cursor
+        columns = {"id": heads["id"], "ts": pa.array(ends - extent), "dur": pa.array(width)}
+        columns |= {name: heads[name] for name in _PLACE if name in heads.schema.names}
+        places = pa.table(columns)
+        self._placed.append(places)
         of = pc.index_in(details["parent"], self._ids()).to_numpy()  # all launches are placed by now
         figure = present(details["value"])
         argument = pc.match_substring_regex(details["metric"], _OF_LAUNCH).to_numpy()
@@ -181,18 +189,6 @@ class Launches:
 
     def _ids(self) -> pa.Array:
         return pa.chunked_array([chunk for table in self._placed for chunk in table["id"].chunks], pa.int64())
-
-    def _place(self, heads: pa.Table) -> pa.Table:
-        """Assigns a time to each launch."""
-        width = _widths(heads)
-        extent = np.where(width > 0, width, _EXTENT)
-        ends = self._cursor + np.cumsum(extent)
-        self._cursor = int(ends[-1]) if len(ends) else self._cursor
-        columns = {"id": heads["id"], "ts": pa.array(ends - extent), "dur": pa.array(width)}
-        columns |= {name: heads[name] for name in _PLACE if name in heads.schema.names}
-        placed = pa.table(columns)
-        self._placed.append(placed)
-        return placed
 
     def _counters(self, rows: pa.Table, of: Int64) -> Iterator[Batch]:
         """Yields the metrics as counters at the start of their kernel."""

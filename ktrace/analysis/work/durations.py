@@ -349,7 +349,6 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
             between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
             gaps.append(between[between > 0])
             reached = busy.end[-1]
-        # the times of `Usage`
         compute, communication, copies = (
             Intervals.union(begins[roles == one], ends[roles == one]) for one in (COMPUTE, COMMUNICATION, COPY)
         )

@@ -277,7 +277,9 @@ class WorkInput:
             for source, rows in each_source(batch):
                 self.samples.add(source, rows)
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS, "total"))
-            mine |= words_in(batch.column("kind"), ("metric",)) & _is_self_time(batch)
+            mine |= words_in(batch.column("kind"), ("metric",)) & NameTest(
+                lambda name: SELF_ON_DEVICE.fullmatch(name) is not None
+            )(batch.column("metric"))
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
             if not self.statistics and len(self.figures) < _FIGURES_KEPT:
@@ -404,11 +406,6 @@ class WorkInput:
 
 #: The time of devices in an operator itself, as the tables of PyTorch's profiler have it beside that of the host.
 SELF_ON_DEVICE = re.compile(r"Self (?!CPU)(\w+)( time total)?")
-
-
-def _is_self_time(batch: Batch) -> Bools:
-    """Which rows are an operator's own time on devices."""
-    return NameTest(lambda name: SELF_ON_DEVICE.fullmatch(name) is not None)(batch.column("metric"))
 
 
 def is_at_zero(ts: Int64, dur: Int64) -> Bools:

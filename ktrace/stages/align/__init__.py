@@ -231,7 +231,18 @@ class _Stage:
         for source, placed in self._decided(sources).items():
             if source not in self._placed:
                 yield from self._settle(source, placed)
-        yield from self._clocks(sources)
+        # the facts about clocks, with anchors at their new times, by the first source that has an anchor
+        anchors = ((source, self._anchor_of(source)) for source in sources)
+        base = next((anchor - self._placed[source].move.offset for source, anchor in anchors if anchor is not None), 0)
+        rows: list[dict[str, Any]] = []
+        for entry in self._catalog.of("clock"):
+            facts = entry.facts
+            if entry.unix_offset is not None:
+                facts = _anchor(facts, self._placed[entry.key["source"]].move, base)
+            row = {"entity": "clock", "id": entry.id, "name": entry.name, "parent": entry.parent, "order": entry.order}
+            rows.append(entry.key | entry.extra | row | {"facts": dump_json(facts) if facts else None})
+        if rows:
+            yield to_batch("catalog", rows)
 
     def _decided(self, sources: list[str]) -> dict[str, Placed]:
         """The moves of all sources by the rule, after all rows have come."""
@@ -251,20 +262,6 @@ class _Stage:
             if source not in found:
                 raise _of_source(no_such("event", self._wanted.marker or "", self._marks.names), source, found)
         return {source: Placed(Move(found[first] - found[source]), "marker") for source in sources} | reference
-
-    def _clocks(self, sources: list[str]) -> Iterator[Batch]:
-        """Yields the facts about clocks, with anchors at their new times, by the first source that has an anchor."""
-        anchors = ((source, self._anchor_of(source)) for source in sources)
-        base = next((anchor - self._placed[source].move.offset for source, anchor in anchors if anchor is not None), 0)
-        rows: list[dict[str, Any]] = []
-        for entry in self._catalog.of("clock"):
-            facts = entry.facts
-            if entry.unix_offset is not None:
-                facts = _anchor(facts, self._placed[entry.key["source"]].move, base)
-            row = {"entity": "clock", "id": entry.id, "name": entry.name, "parent": entry.parent, "order": entry.order}
-            rows.append(entry.key | entry.extra | row | {"facts": dump_json(facts) if facts else None})
-        if rows:
-            yield to_batch("catalog", rows)
 
     def _anchor_of(self, source: str) -> int | None:
         return anchor_of(self._catalog, source, keep_shift=self._wanted.keep_shift)

@@ -89,7 +89,12 @@ class Marks:
 
     def add(self, batch: Batch) -> None:
         """Collects the rows of a batch whose name and kind match."""
-        found = self._named(batch)
+        # the first `_NAMES` names are remembered
+        names = batch.column("name")
+        if len(self.names) < _NAMES:
+            here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
+            self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
+        found = self._is_named(names)
         if self._kinds:
             found &= words_in(batch.column("kind"), self._kinds)
         if not found.any():
@@ -110,14 +115,6 @@ class Marks:
         """Keeps a row; `placed` tells whether it is on a device."""
         (self._device if placed else self._host)[source].append((begin, end))
         self.ids[source].append(number)
-
-    def _named(self, batch: Batch) -> Bools:
-        """Which names match. The first `_NAMES` names are remembered."""
-        names = batch.column("name")
-        if len(self.names) < _NAMES:
-            here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
-            self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
-        return self._is_named(names)
 
     def __bool__(self) -> bool:
         return bool(self.ids)

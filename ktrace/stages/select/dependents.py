@@ -135,14 +135,6 @@ class Dependents:
         """Yields the rows that waited, batch by batch as they came, and which of them stay."""
         kept = np.concatenate([np.zeros(0, self._value), *self._alone])
         also = np.concatenate([np.zeros(0, self._value), *self._also])
-        self._look_up_rows(kept, size)
-        if len(self._at_place):
-            self._look_up_places(kept, size)
-        kept |= also
-        for number, record in enumerate(self._records):
-            yield Batch(record, self._waiting.get(number)), kept[self._starts[number] : self._starts[number + 1]]
-
-    def _look_up_rows(self, kept: AnyArray, size: int) -> None:
         for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
             wanted = self._on_row.rows[self._on_row.between(low, high)]
             if len(wanted):
@@ -150,6 +142,11 @@ class Dependents:
                 found = find((wanted["id"], wanted["source"]), (known["id"], known["source"]))
                 there = found >= 0
                 kept[wanted["number"][there]] = known["kept"][found[there]]
+        if len(self._at_place):
+            self._look_up_places(kept, size)
+        kept |= also
+        for number, record in enumerate(self._records):
+            yield Batch(record, self._waiting.get(number)), kept[self._starts[number] : self._starts[number + 1]]
 
     def _look_up_places(self, kept: AnyArray, size: int) -> None:
         """Finds the slice around each place, or the next one, as the stage `order` does."""
