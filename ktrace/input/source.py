@@ -396,8 +396,8 @@ def near_files(path: str) -> str | None:
             names = [entry.name for entry in islice(entries, _NEAR_FILES) if name[:1] == "." or entry.name[0] != "."]
     except OSError:
         return None
-    found = near(name, sorted(names))
-    return f"a name such as {', '.join(map(printable, found))}" if found else None
+    alike = near(name, sorted(names))
+    return f"a name such as {', '.join(map(printable, alike))}" if alike else None
 
 
 def printable(path: str) -> str:

@@ -264,8 +264,8 @@ def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
     keys: dict[int, tuple[Any, ...]] = {}
     blocks: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        own = (*(row.get(name) for name in columns), *_section(row))
-        key = keys[row["id"]] = keys.get(row.get("parent", -1), own)
+        of_row = (*(row.get(name) for name in columns), *_section(row))
+        key = keys[row["id"]] = keys.get(row.get("parent", -1), of_row)
         blocks.setdefault(key, []).append(row)
     return list(blocks.values())
 
