@@ -376,12 +376,12 @@ class Report:
         """Adds the reader's account and the issues of a range that another process read. Raises as `issue` does."""
         self.bytes.merge(part.bytes)
         self.reader.add(part.reader)
-        for kind, found in part.issues.items():
-            issue = self.issues.setdefault(kind, Issue(kind, found.severity, found.sentence))
-            issue.rows += found.rows
-            issue.places += found.places[: EXAMPLES - len(issue.places)]
-            if self.strict and found.severity >= Severity.REPAIR:
-                self._refuse(found.sentence, *next(iter(found.places), ("", "")))
+        for kind, other in part.issues.items():
+            issue = self.issues.setdefault(kind, Issue(kind, other.severity, other.sentence))
+            issue.rows += other.rows
+            issue.places += other.places[: EXAMPLES - len(issue.places)]
+            if self.strict and other.severity >= Severity.REPAIR:
+                self._refuse(other.sentence, *next(iter(other.places), ("", "")))
 
     def _refuse(self, sentence: str, where: str, detail: str) -> NoReturn:
         raise StrictFailure(
@@ -405,9 +405,9 @@ class Report:
 
     def add_part(self, part: Report) -> None:
         """Adds the stages and issues of one of several outputs that took their rows from here."""
-        mine = {ledger.stage: ledger for ledger in self._stages}
+        ledgers = {ledger.stage: ledger for ledger in self._stages}
         for ledger in part.stages:
-            (mine.get(ledger.stage) or self.stage(ledger.stage)).add(ledger)
+            (ledgers.get(ledger.stage) or self.stage(ledger.stage)).add(ledger)
         self.events_drawn += part.events_drawn
         self.launches_joined += part.launches_joined
         self.merge(part)
@@ -471,8 +471,8 @@ class Report:
         done = "wrote" if self._stages else "gave"
         skipped = self.total(Severity.SKIP)
         cut = ", input cut off" if self.is_cut else ""
-        found = sum(ledger.added.total() for ledger in self._stages if ledger.stage == "explain")
-        added = f"added {found:,} rows by --explain, " if found else ""
+        explained = sum(ledger.added.total() for ledger in self._stages if ledger.stage == "explain")
+        added = f"added {explained:,} rows by --explain, " if explained else ""
         return (
             f"read {self.read:,} records, {added}{done} {self.written:,} rows, "
             f"repaired {self.total(Severity.REPAIR):,}, skipped {skipped:,}{cut}"

@@ -132,7 +132,7 @@ def unheld(path: Path) -> Iterator[None]:
     try:
         about = os.fstat(lock)
         regular = stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)
-        if not regular or about.st_uid != os.geteuid() or not _locked(lock, known=True):
+        if not regular or about.st_uid != os.geteuid() or not _locked(lock, assumed=True):
             raise BlockingIOError(f"{path} is in use")
         yield
     finally:
@@ -161,16 +161,16 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _locked(file: int, *, known: bool = False, wait: bool = False) -> bool:
+def _locked(file: int, *, assumed: bool = False, wait: bool = False) -> bool:
     """Locks a file. Returns False if another process has locked it; for a system without locks, `not known`."""
     try:
         import fcntl
     except ImportError:
-        return not known
+        return not assumed
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError:  # this file system has no locks
-        return not known
+        return not assumed
     return True

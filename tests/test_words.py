@@ -91,14 +91,14 @@ def test_what_people_read_has_the_words_of_the_field() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-#: Names that tell nothing of what they hold, and where no local or parameter has them any more.
+#: Names that tell nothing of what they hold, and where no local or parameter has them: `Trace.filter(wanted)` is public.
 VAGUE = {"found", "known", "own", "mine", "wanted"}
-NAMED = re.compile(r"ktrace/(?:analysis/(?:answers/(?:query|mcp)|questions/(?!checks))|viewer|page|tables|fleet|cli)\b")
+NAMED = re.compile(r"ktrace/(?!kit/|converters/|trace/trace\.py|analysis/questions/checks/|cli/_templates/)")
 
 
 def test_a_local_says_what_it_holds() -> None:
     files = [name for name in FILES if NAMED.match(name) and name.endswith(".py")]
-    assert len(files) > 90
+    assert len(files) > 240
     vague = [
         f"{name}:{node.lineno}: {word}"
         for name in files

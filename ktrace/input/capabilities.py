@@ -107,10 +107,10 @@ def exported_source(make: Make, source: Source, conversion: Conversion) -> Itera
         with make(source, conversion) as made:
             yield made
         return
-    stack, known = kept
-    if source.path not in known:
-        known[source.path] = stack.enter_context(make(source, conversion))
-    yield known[source.path]
+    stack, sources = kept
+    if source.path not in sources:
+        sources[source.path] = stack.enter_context(make(source, conversion))
+    yield sources[source.path]
 
 
 def guarded(

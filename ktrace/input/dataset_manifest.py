@@ -70,7 +70,7 @@ class DatasetPlace:
     def common(cls, places: Sequence[DatasetPlace]) -> DatasetPlace:
         """Returns what all the places agree on; the rest is unknown."""
         values = {key: {getattr(place, key) for place in places} for key in BY}
-        return cls(**{key: next(iter(found)) for key, found in values.items() if len(found) == 1})
+        return cls(**{key: next(iter(distinct)) for key, distinct in values.items() if len(distinct) == 1})
 
 
 def place_of(inside: str) -> DatasetPlace:
@@ -159,8 +159,8 @@ def file_stem(path: str, number: int | None = None) -> str:
 
     `number` is that of one of several files.
     """
-    known = quote(stem(path)[:80], safe="") + ("" if number is None else f".{number:03}")
-    return f"{known}-{_digest(path)}"
+    readable = quote(stem(path)[:80], safe="") + ("" if number is None else f".{number:03}")
+    return f"{readable}-{_digest(path)}"
 
 
 def _digest(path: str) -> str:
@@ -201,7 +201,7 @@ def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
     names = sorted(name for name in files if name.startswith(INPUTS) and name.endswith(".json"))
     head, *texts = store.read([MARK, *names])
     _check_version(head, store)
-    found = []
+    valid = []
     for name, text in zip(names, texts, strict=True):
         try:
             manifest = msgspec.json.decode(text, type=Manifest)
@@ -210,8 +210,8 @@ def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
         for shard in manifest.shards:
             if not is_shard(shard.name, manifest.path):
                 raise _damaged(store, name, f"{shard.name!r} isn't the name of a shard of its input")
-        found.append(manifest)
-    return sorted(found, key=lambda manifest: manifest.label)
+        valid.append(manifest)
+    return sorted(valid, key=lambda manifest: manifest.label)
 
 
 def _check_version(text: bytes, store: Store) -> None:

@@ -70,8 +70,8 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
     """Returns the answers of the probes, best first; near misses and probes that raised (Score.NEAR) come last."""
-    found = [match for fmt in formats if fmt.reads and (match := _probed(fmt, sample))]
-    return _best_first(found)
+    matches = [match for fmt in formats if fmt.reads and (match := _probed(fmt, sample))]
+    return _best_first(matches)
 
 
 def _probed(fmt: Format, sample: Sample) -> Detected | None:
@@ -86,8 +86,8 @@ def _probed(fmt: Format, sample: Sample) -> Detected | None:
     return Detected(fmt.name, match.score, match.reason, match.remedy) if match else None
 
 
-def _best_first(found: list[Detected]) -> list[Detected]:
-    return sorted(found, key=lambda detected: -detected.score)
+def _best_first(matches: list[Detected]) -> list[Detected]:
+    return sorted(matches, key=lambda detected: -detected.score)
 
 
 def detect_all(sample: Sample) -> list[Detected]:
@@ -170,8 +170,8 @@ def _within(sample: Sample, ask: Ask) -> tuple[Wrapping | None, list[Detected]]:
     if not is_text(sample.head):
         return None, matches
     for remove in (_in_fences, _without_objects, _without_layers):
-        if found := remove(sample, matches, ask):
-            return found
+        if unwrapped_matches := remove(sample, matches, ask):
+            return unwrapped_matches
     return None, matches
 
 
@@ -180,12 +180,12 @@ def unwrapped(sample: Sample, formats: tuple[Format, ...], least: Score) -> tupl
     best: tuple[Wrapping, list[Detected]] | None = None
     for bare in bare_samples(sample):
         asked = [fmt for fmt in formats if fmt.reads and bare.may_be(fmt)]
-        found = detect_sample(bare.sample, tuple(asked))
-        if not found or found[0].score < least:
+        matches = detect_sample(bare.sample, tuple(asked))
+        if not matches or matches[0].score < least:
             continue
-        best = best or (bare.wrapping, found)
-        if found[0].score >= Score.DIALECT:
-            return bare.wrapping, found
+        best = best or (bare.wrapping, matches)
+        if matches[0].score >= Score.DIALECT:
+            return bare.wrapping, matches
     return best
 
 
@@ -215,8 +215,8 @@ def _in_fences(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[Wrapp
     parts = fenced(sample)
     if parts is None or _best(ask(parts[1])) > Score.NEAR:
         return None
-    found = ask(parts[0].sample)
-    return (parts[0].wrapping, found) if _best(found) >= max(_best(matches), Score.SUFFIX) else None
+    inner = ask(parts[0].sample)
+    return (parts[0].wrapping, inner) if _best(inner) >= max(_best(matches), Score.SUFFIX) else None
 
 
 def _without_objects(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[Wrapping, list[Detected]] | None:
@@ -230,8 +230,8 @@ def _without_objects(sample: Sample, matches: list[Detected], ask: Ask) -> tuple
     first = replace(sample, head=sample.head[: bare.wrapping.size], tail=b"", whole=True)
     if _best(matches) > Score.NEAR and detect_sample(first, (by_name(matches[0].format),)):
         return None
-    found = ask(bare.sample)
-    return (bare.wrapping, found) if _best(found) >= max(_best(matches), Score.SUFFIX) else None
+    inner = ask(bare.sample)
+    return (bare.wrapping, inner) if _best(inner) >= max(_best(matches), Score.SUFFIX) else None
 
 
 def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[Wrapping, list[Detected]] | None:
@@ -246,22 +246,22 @@ def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[
     if sample.is_json and states and states[0].wrapping.layers[0] != AROUND_LINES:
         return None
     for number, bare in enumerate(states):
-        own = by_name(matches[0].format).logged if _best(matches) == Score.DIALECT else ""
-        if own and not _may_go(states[number:], own):
+        logged = by_name(matches[0].format).logged if _best(matches) == Score.DIALECT else ""
+        if logged and not _may_go(states[number:], logged):
             continue
-        found = ask(bare.sample)
-        if _best(found) >= max(_best(matches), Score.SUFFIX):
-            best, matches = (bare.wrapping, found), found
+        inner = ask(bare.sample)
+        if _best(inner) >= max(_best(matches), Score.SUFFIX):
+            best, matches = (bare.wrapping, inner), inner
     return best
 
 
-def _may_go(states: list[Bare], own: str) -> bool:
+def _may_go(states: list[Bare], logged: str) -> bool:
     """Whether layers may be taken off that lead to the first of these states, of a format that reads one itself.
 
     Its own layer is below these then, or no format reads them, or they are around JSON.
     """
     first = states[0]
-    is_below = any(has_layer(bare.sample.head, own) for bare in states)
+    is_below = any(has_layer(bare.sample.head, logged) for bare in states)
     return is_below or OUTER.issuperset(first.wrapping.layers) or first.sample.is_json
 
 
@@ -329,8 +329,8 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
 
 def _lfs_size(pointer: bytes) -> str:
     """Returns the size of the file that a Git LFS pointer stands for, for a message."""
-    found = re.search(rb"^size ([0-9]{1,18})\r?$", pointer[:1024], re.MULTILINE)
-    return f", of {int(found[1]):,} bytes" if found else ""
+    match = re.search(rb"^size ([0-9]{1,18})\r?$", pointer[:1024], re.MULTILINE)
+    return f", of {int(match[1]):,} bytes" if match else ""
 
 
 def _is_small(source: Source) -> bool:
@@ -375,9 +375,9 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
             expected="a trace with records",
             remedy="check the command that wrote it: the program may have recorded nothing",
         )
-    known = next((match for match in near if match.remedy), None)
-    if known:
-        return UnknownFormat(known.reason, path=source.path, expected=_EXPECTED, remedy=known.remedy)
+    remediable = next((match for match in near if match.remedy), None)
+    if remediable:
+        return UnknownFormat(remediable.reason, path=source.path, expected=_EXPECTED, remedy=remediable.remedy)
     lines = [f"{match.format}: {match.reason}" for match in near if match.format != MAPPED]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
     nearest = f" ({_seen(sample)}){nearest}"
@@ -441,10 +441,10 @@ def _keys(text: str) -> list[str]:
     decoder = json.JSONDecoder()
     keys: list[str] = []
     place = text.find("{") + 1
-    while len(keys) < 9 and (found := _KEY.match(text, place)):
-        keys.append(found[1])
+    while len(keys) < 9 and (match := _KEY.match(text, place)):
+        keys.append(match[1])
         try:
-            place = decoder.raw_decode(text, found.end())[1]
+            place = decoder.raw_decode(text, match.end())[1]
         except (ValueError, RecursionError):
             break
     return keys

@@ -62,14 +62,14 @@ def expanded(paths: Sequence[str], report: Report, format: str | None = None) ->
     what `choose` raises.
     """
     fixed = by_name(format) if format else None
-    found: list[Input] = []
+    inputs: list[Input] = []
     for path in paths:
         for one in _matching(path, report):
             if Source(one).is_folder:
-                found += _in_folder(one, fixed, report)
+                inputs += _in_folder(one, fixed, report)
             else:
-                found.append(Input(one, fixed, one.partition("://")[2] or one if one != path else ""))
-    return each_once(found, report)
+                inputs.append(Input(one, fixed, one.partition("://")[2] or one if one != path else ""))
+    return each_once(inputs, report)
 
 
 def in_parts(one: Input) -> list[Input]:
@@ -79,14 +79,14 @@ def in_parts(one: Input) -> list[Input]:
     parts: list[Part] = []
     with suppress(InputError), Source(one.path, regular=one.found).open(quiet=True) as stream:
         parts = parts_in(stream)
-    known: list[Input] = []
+    inputs: list[Input] = []
     for part in parts:
         try:
             fmt = one.format or choose(Source(one.path, part=part))
         except InputError:
             continue
-        known.append(replace(one, format=fmt, part=part))
-    return known if parts and len(known) == len(parts) else [one]
+        inputs.append(replace(one, format=fmt, part=part))
+    return inputs if parts and len(inputs) == len(parts) else [one]
 
 
 class _Named(Protocol):
@@ -97,18 +97,18 @@ class _Named(Protocol):
 _Any = TypeVar("_Any", bound=_Named)
 
 
-def each_once(found: Sequence[_Any], report: Report) -> list[_Any]:
+def each_once(inputs: Sequence[_Any], report: Report) -> list[_Any]:
     """Returns the inputs without those that are an earlier one by another name, or within a folder that is one input.
 
     Links are followed; copies and hard links are files of their own. What is left out is noted in the report.
     """
-    places = [_identity(one.path) for one in found]
+    places = [_identity(one.path) for one in inputs]
     # An archive that is read by its own name has one file, so that the name of a file in it is that one's.
     archives = {place for place in places if place.name.lower().endswith(ARCHIVES)}
     places = [whole if (whole := Path(split_member(str(place))[0])) in archives else place for place in places]
-    folders = {place: one.path for place, one in zip(places, found, strict=True) if Source(one.path).is_folder}
+    folders = {place: one.path for place, one in zip(places, inputs, strict=True) if Source(one.path).is_folder}
     left: dict[Path, _Any] = {}
-    for place, one in zip(places, found, strict=True):
+    for place, one in zip(places, inputs, strict=True):
         around = next((folders[folder] for folder in place.parents if folder in folders), None) if folders else None
         if around is not None:
             report.issue("same-run", one.path, f"is within {around}, which is read as one trace")
@@ -141,8 +141,8 @@ def names_several(paths: Sequence[str], format: str | None = None) -> bool:
     """Returns whether the paths name several inputs. Raises what `expanded` raises."""
     if len(set(map(_identity, paths))) > 1:
         return True
-    found = (_matching(path, Report()) for path in paths)
-    return any(len(one) > 1 or Source(one[0]).is_folder for one in found) and (
+    matching = (_matching(path, Report()) for path in paths)
+    return any(len(one) > 1 or Source(one[0]).is_folder for one in matching) and (
         len(expanded(paths, Report(), format)) > 1
     )
 
@@ -158,22 +158,22 @@ def _matching(path: str, report: Report) -> list[str]:
         return [as_folder(path)]
     if path == "-" or not glob.has_magic(path) or os.path.lexists(path):
         return [path]
-    found = []
+    paths = []
     from ktrace.model.tracks import natural  # it loads pyarrow
 
     for one in sorted(glob.glob(path, recursive=True), key=natural):  # noqa: PTH207 (pathlib refuses absolute patterns)
         if Path(one).is_dir() or not (why := _no_input(Path(one), None)):
-            found.append(one)
+            paths.append(one)
         else:
             report.issue("no-trace", one, why)
-    if not found:
+    if not paths:
         raise InputError(
             "no file matches this pattern",
             path=path,
             expected=near_files(path),
             remedy="check the spelling and the folder",
         )
-    return found
+    return paths
 
 
 def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
@@ -187,13 +187,13 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     if claims:
         fmt = fixed or decide(source, sample, claims)
         return [_remote_trace(path, fmt) if is_remote(path) else Input(path, fmt)]
-    found, closed, bad = _traces_of(path, sample.listing or (), fixed, report)
-    if bad and not found:
+    inputs, closed, bad = _traces_of(path, sample.listing or (), fixed, report)
+    if bad and not inputs:
         raise bad[0][1]
     for place, why_not in bad:
         report_bad_file(report, place, why_not)
-    if found := _without_exported(found, report):
-        return found
+    if inputs := _without_exported(inputs, report):
+        return inputs
     if fixed and fixed.writes_folders:  # its reader knows better what is missing
         return [Input(path, fixed)]
     if closed and not fixed:  # it explains how to export it
@@ -213,7 +213,7 @@ def _traces_of(
 
     Raises AmbiguousFormat, which is a matter of --from.
     """
-    found: list[Input] = []
+    inputs: list[Input] = []
     closed: list[ClosedFormat] = []
     bad: list[tuple[str, InputError]] = []
     for name in listing:
@@ -238,8 +238,8 @@ def _traces_of(
                 report.issue("no-trace", inside.path, error.what)
         else:
             if fixed in (None, fmt):
-                found.append(Input(inside.path, fmt, name, found=True))
-    return found, closed, bad
+                inputs.append(Input(inside.path, fmt, name, found=True))
+    return inputs, closed, bad
 
 
 def _remote_trace(path: str, fmt: Format) -> Input:
@@ -254,11 +254,11 @@ def _remote_trace(path: str, fmt: Format) -> Input:
     return Input(path, fmt)
 
 
-def _without_exported(found: list[Input], report: Report) -> list[Input]:
+def _without_exported(inputs: list[Input], report: Report) -> list[Input]:
     """Returns the inputs without those whose export is one of them, too: run.nsys-rep next to run.sqlite."""
-    names = {(str(Path(one.path).with_suffix("")), one.format.name) for one in found if one.format}
+    names = {(str(Path(one.path).with_suffix("")), one.format.name) for one in inputs if one.format}
     left: list[Input] = []
-    for one in found:
+    for one in inputs:
         if one.format and one.format.via and (str(Path(one.path).with_suffix("")), one.format.via) in names:
             report.issue("same-run", one.path, "its export is next to it and is read instead")
         else:
@@ -277,11 +277,11 @@ def _no_input(path: Path, output: str | None) -> str:
     return ""
 
 
-def labels(found: Sequence[Input]) -> Iterator[str]:
+def labels(inputs: Sequence[Input]) -> Iterator[str]:
     """Yields a label for each input: its stem; the path in the folder, too, where stems are equal; else with '#2'."""
-    often = Counter(stem(one.path) for one in found)
+    often = Counter(stem(one.path) for one in inputs)
     taken: set[str] = set()
-    for one in found:
+    for one in inputs:
         label = one.part.label if one.part else stem(one.path)
         if often[label] > 1 and one.inside:
             label = str(PurePosixPath(one.inside).parent / label)

@@ -368,8 +368,8 @@ def plugins() -> Plugins:
     formats: list[Format] = []
     failures: list[Detected] = []
     taken = {fmt.name for fmt in builtin_formats()}
-    found = entry_points(group=GROUP)
-    for entry in sorted(found, key=lambda entry: (entry.dist.name if entry.dist else "", entry.name)):
+    entries = entry_points(group=GROUP)
+    for entry in sorted(entries, key=lambda entry: (entry.dist.name if entry.dist else "", entry.name)):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
         try:
             fmt = _plugin(entry.load(), taken)

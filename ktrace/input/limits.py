@@ -64,14 +64,14 @@ class Limits:
 
     def replace(self, text: str) -> Limits:
         """Returns these limits with those that a text names: `line=1GiB,ratio=none`. Raises UsageError."""
-        known = {one.name for one in fields(self)}
-        found: dict[str, int] = {}
+        names = {one.name for one in fields(self)}
+        sizes: dict[str, int] = {}
         for pair in filter(None, (part.strip() for part in text.split(","))):
             name, _, value = (part.strip() for part in pair.partition("="))
-            if name not in known:
-                raise UsageError(f"there is no limit '{name}'", expected=", ".join(sorted(known)), remedy=_EXAMPLE)
-            found[name] = _parsed(name, value)
-        return replace(self, **found)
+            if name not in names:
+                raise UsageError(f"there is no limit '{name}'", expected=", ".join(sorted(names)), remedy=_EXAMPLE)
+            sizes[name] = _parsed(name, value)
+        return replace(self, **sizes)
 
     def check_line(self, size: int, path: str | None, number: int) -> None:
         """Raises DamagedInput where a line, by its number from 1, has more bytes than allowed."""

@@ -53,18 +53,18 @@ class LinePattern(NamedTuple):
         """The cells of a line, numbers with their unit; None for a line of another form."""
         if len(line) > LONGEST:
             return None
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         at, line = 0, line.strip()
         for run in self.runs:
             match = run.pattern.match(line, at) if run.text is None else run.pattern.search(line, at + bool(run.text))
             if not match:
                 return None
             if run.text:
-                found[run.text] = line[at : match.start()].strip()
-            found |= match.groupdict()
+                texts[run.text] = line[at : match.start()].strip()
+            texts |= match.groupdict()
             at = match.end()
         units = {name: unit for name, unit in self.fields.items() if unit and unit != DATE}
-        return {name: f"{cell} {units[name]}" if name in units else cell for name, cell in found.items()}
+        return {name: f"{cell} {units[name]}" if name in units else cell for name, cell in texts.items()}
 
 
 def line_pattern(text: str, numbers: frozenset[str], aliases: Mapping[str, str]) -> LinePattern:
@@ -77,21 +77,21 @@ def line_pattern(text: str, numbers: frozenset[str], aliases: Mapping[str, str])
     before: str | None = None
     at, pattern = 0, ""
     text = " ".join(text.split())
-    for found in _PLACEHOLDER.finditer(text):
-        pattern += _literal(text[at : found.start()])
-        at = found.end()
-        name = aliases.get(found["name"] or "", found["name"] or "")
+    for match in _PLACEHOLDER.finditer(text):
+        pattern += _literal(text[at : match.start()])
+        at = match.end()
+        name = aliases.get(match["name"] or "", match["name"] or "")
         if name in fields:
             raise ValueError(f"{name} occurs twice")
-        if name in numbers and found["unit"] != DATE:
+        if name in numbers and match["unit"] != DATE:
             if before is not None and not pattern:
                 raise ValueError("nothing separates two placeholders")
             behind = re.match(r"\s?[\[(]?([A-Za-zµμ]{1,12})(?!\w)", text[at:])
-            stated = found["unit"] or (UNITS.get(behind[1], "") if behind else "")
+            stated = match["unit"] or (UNITS.get(behind[1], "") if behind else "")
             pattern += f"(?P<{name}>{_NUMBER}{'' if stated else _UNIT})"
             fields[name] = stated
             continue
-        if found["unit"] not in (None, DATE) or (found["unit"] and name not in numbers):
+        if match["unit"] not in (None, DATE) or (match["unit"] and name not in numbers):
             raise ValueError(f"{name} has a unit, but isn't a number")
         if pattern:
             runs.append(_Run(before, re.compile(pattern)))
@@ -99,7 +99,7 @@ def line_pattern(text: str, numbers: frozenset[str], aliases: Mapping[str, str])
             raise ValueError("nothing separates two placeholders")
         before, pattern = name, ""
         if name:
-            fields[name] = found["unit"] or ""
+            fields[name] = match["unit"] or ""
     runs.append(_Run(before, re.compile(pattern + _literal(text[at:]) + "$")))
     return LinePattern(text, fields, tuple(runs))
 

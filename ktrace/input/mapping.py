@@ -118,11 +118,11 @@ class ColumnMap:
 
     def text(self) -> str:
         """The mapping as `--map` takes it."""
-        found = [f"line={Cell(constant=line)}" for line in self.lines]
-        found += [f"{name}={cell}" for name, cell in self.cells.items()]
-        found += [f"kinds.{word}={kind}" for word, kind in self.kinds.items()]
-        found += [f"{name}={getattr(self, name)}" for name, values in SETTINGS.items() if self._is_set(name, values)]
-        return ",".join(found)
+        pairs = [f"line={Cell(constant=line)}" for line in self.lines]
+        pairs += [f"{name}={cell}" for name, cell in self.cells.items()]
+        pairs += [f"kinds.{word}={kind}" for word, kind in self.kinds.items()]
+        pairs += [f"{name}={getattr(self, name)}" for name, values in SETTINGS.items() if self._is_set(name, values)]
+        return ",".join(pairs)
 
     def toml(self, remarks: Iterable[str] = ()) -> str:
         """The mapping as a TOML file, which begins with some remarks."""
@@ -193,14 +193,14 @@ class ColumnMap:
 
     def patterns(self) -> list[LinePattern]:
         """The patterns of lines. Raises UsageError or InputError for one that can't be understood."""
-        found = []
+        compiled = []
         for line in self.lines:
             try:
-                found.append(line_pattern(line, _MEASURED, ALIASES))
+                compiled.append(line_pattern(line, _MEASURED, ALIASES))
             except ValueError as error:
                 expected = "a text with names of fields in braces, such as {name} took {dur} ms"
                 raise self.error(f"the line '{line}' can't be understood: {error}", expected=expected) from None
-        return found
+        return compiled
 
     def of_lines(self) -> ColumnMap:
         """The mapping of what the patterns of lines have in braces, as that of the columns of a table.
@@ -313,23 +313,23 @@ def _pairs(text: str) -> Iterator[tuple[str, Cell]]:
     """Yields the pairs of a text: field, cell. Raises UsageError."""
     at = 0
     while at < len(text):
-        found = _PAIR.match(text, at)
-        if not found:
+        match = _PAIR.match(text, at)
+        if not match:
             raise UsageError(
                 f"--map: can't understand '{text[at : at + 40]}'",
                 expected="FIELD=COLUMN or FIELD=COLUMN:UNIT or FIELD='constant', separated by commas",
                 remedy='a column with a comma or a colon needs double quotes: name="a, b"',
             )
-        name, unit = found[1].strip(), (found["unit"] or "")[1:].strip()
-        if found["constant"] is not None:
-            yield name, Cell(constant=found["constant"].replace("''", "'"))
-        elif found["quoted"] is not None:
-            yield name, Cell(found["quoted"].replace('""', '"'), unit)
+        name, unit = match[1].strip(), (match["unit"] or "")[1:].strip()
+        if match["constant"] is not None:
+            yield name, Cell(constant=match["constant"].replace("''", "'"))
+        elif match["quoted"] is not None:
+            yield name, Cell(match["quoted"].replace('""', '"'), unit)
         else:
-            column, colon, word = found["bare"].strip().rpartition(":")
+            column, colon, word = match["bare"].strip().rpartition(":")
             has_unit = colon and _may_be_unit(ALIASES.get(name, name), word.strip())
-            yield name, Cell(column.strip(), word.strip()) if has_unit else Cell(found["bare"].strip())
-        at = found.end()
+            yield name, Cell(column.strip(), word.strip()) if has_unit else Cell(match["bare"].strip())
+        at = match.end()
 
 
 def _may_be_unit(name: str, word: str) -> bool:
@@ -377,8 +377,8 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     small = {it.casefold(): it for it in words}
-    found = get_close_matches(word.casefold(), small, 1, 0.5)
-    return small[found[0]] if found else None
+    close = get_close_matches(word.casefold(), small, 1, 0.5)
+    return small[close[0]] if close else None
 
 
 def mapping_path(path: str) -> Path:

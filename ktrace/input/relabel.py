@@ -32,23 +32,23 @@ class Labels:
 
     def label_of(self, path: str) -> str | None:
         """Returns the label of the rows of an input; None if it isn't read, or has several."""
-        found = [label for label, input in self.inputs.items() if Path(input) == Path(path)]
-        return found[0] if len(found) == 1 else None
+        labels = [label for label, input in self.inputs.items() if Path(input) == Path(path)]
+        return labels[0] if len(labels) == 1 else None
 
     def apart(self, batches: Iterable[Batch], path: str, report: Report) -> Iterator[Batch]:
         """Yields the batches of one input, with new labels where an earlier input has the same; each is noted.
 
         `inputs` has the path of each label as soon as its first row has passed.
         """
-        mine: dict[str, str] = {}
+        new_labels: dict[str, str] = {}
         for batch in batches:
             for label in words_of(batch.column("source")):
-                if label not in mine:
-                    mine[label] = self.free(label)
-                    self.inputs[mine[label]] = path
-                    if mine[label] != label:
-                        report.issue("relabelled", path, f"{label} is now {mine[label]}", 0)
-            yield relabelled(batch, mine)
+                if label not in new_labels:
+                    new_labels[label] = self.free(label)
+                    self.inputs[new_labels[label]] = path
+                    if new_labels[label] != label:
+                        report.issue("relabelled", path, f"{label} is now {new_labels[label]}", 0)
+            yield relabelled(batch, new_labels)
 
 
 def relabelled(batch: Batch, labels: dict[str, str]) -> Batch:

@@ -217,17 +217,13 @@ class Source:
                 head = stream.read(HEAD)
                 whole = len(head) < HEAD
             if head.startswith(MAGIC):
-                return self._database(head, whole)
+                try:
+                    with self.local_path() as path:
+                        return Sample(self._shown_name(), head, whole=whole, tables=tables_of(path))
+                except sqlite3.Error as error:
+                    return Sample(self._shown_name(), head, whole=whole, damage=str(error))
             mapping = str(self.mapping or "")
             return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole, mapping=mapping)
-
-    def _database(self, head: bytes, whole: bool) -> Sample:
-        """Returns the sample of an SQLite database."""
-        try:
-            with self.local_path() as path:
-                return Sample(self._shown_name(), head, whole=whole, tables=tables_of(path))
-        except sqlite3.Error as error:
-            return Sample(self._shown_name(), head, whole=whole, damage=str(error))
 
     def _shown_name(self) -> str:
         """Returns the name of the file; for an archive, the name of the file in it."""
@@ -280,7 +276,9 @@ class Source:
         their wrapping has, for a reader that takes them off itself and accounts for their bytes.
         """
         raw = self._unpacked(quiet=quiet)
-        if self._codec == "tar" or (self._codec in ("gzip", "zstd") and _is_tar(raw)):
+        if self._codec == "tar" or (
+            self._codec in ("gzip", "zstd") and codec_of(raw.peek(CODEC_HEAD)[:CODEC_HEAD]) == "tar"
+        ):
             raw.close()
             on_cut = None if quiet else self.on_cut
             raw, self._inner = untarred(lambda: self._unpacked(quiet=True), self.path, on_cut, self._member)
@@ -297,7 +295,9 @@ class Source:
         raw: BinaryIO = self._raw()
         if self.progress and not quiet:
             raw = io.BufferedReader(_Counted(raw, self.progress))
-        self._codec = codec_of(_peek(raw))
+        head = raw.read(CODEC_HEAD)
+        raw.seek(0)
+        self._codec = codec_of(head)
         if self._codec in (None, "tar"):
             return raw
         return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
@@ -340,14 +340,20 @@ class Source:
     def _raw(self) -> BinaryIO:
         """Opens the stored bytes."""
         if self._file == "-":
-            return self._stdin()
+            if sys.stdin is None:
+                raise InputError("standard input is closed", path=self.path, remedy="name a file, or pipe one in")
+            return self._spooled(sys.stdin.buffer)
         if "://" in self._file:
             return self._remote()
         try:
             return open_file(self._file, ours=self.stand_in is not None)
         except NotRegular as error:
             if error.is_pipe and not (self.regular or is_confined()):
-                return self._fifo()
+                # a named pipe can be read only once
+                if self._spool:
+                    return self._spooled(self._spool)
+                with open(self._file, "rb") as pipe:
+                    return self._spooled(pipe)
             error.path = self.path
             raise
         except IsADirectoryError:
@@ -365,19 +371,6 @@ class Source:
             raise InputError(
                 f"can't be opened: {error.strerror}", path=self.path, expected="a file", remedy="name another one"
             ) from None
-
-    def _stdin(self) -> BinaryIO:
-        """Opens standard input."""
-        if sys.stdin is None:
-            raise InputError("standard input is closed", path=self.path, remedy="name a file, or pipe one in")
-        return self._spooled(sys.stdin.buffer)
-
-    def _fifo(self) -> BinaryIO:
-        """Opens a named pipe, which can be read only once."""
-        if self._spool:
-            return self._spooled(self._spool)
-        with open(self._file, "rb") as pipe:
-            return self._spooled(pipe)
 
     def _spooled(self, stream: IO[bytes]) -> BinaryIO:
         """Copies a stream that can be read only once to a temporary file, so that it can be sampled and then read."""
@@ -418,24 +411,13 @@ def near_files(path: str) -> str | None:
             names = [entry.name for entry in islice(entries, _NEAR_FILES) if name[:1] == "." or entry.name[0] != "."]
     except OSError:
         return None
-    found = near(name, sorted(names))
-    return f"a name such as {', '.join(map(printable, found))}" if found else None
+    alike = near(name, sorted(names))
+    return f"a name such as {', '.join(map(printable, alike))}" if alike else None
 
 
 def printable(path: str) -> str:
     """Returns the path as text that can be written; bytes that aren't UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
-
-
-def _peek(raw: BinaryIO) -> bytes:
-    head = raw.read(CODEC_HEAD)
-    raw.seek(0)
-    return head
-
-
-def _is_tar(raw: BinaryIO) -> bool:
-    """Whether decompressed bytes, at their start, are a tar archive."""
-    return codec_of(raw.peek(CODEC_HEAD)[:CODEC_HEAD]) == "tar"  # type: ignore[attr-defined]
 
 
 class _Counted(io.RawIOBase):

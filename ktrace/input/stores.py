@@ -82,23 +82,23 @@ class Local:
         self._root = Path(path)
 
     def files(self) -> dict[str, int]:
-        found = {}
+        sizes = {}
         for folder, _, names in os.walk(self._root):
             for name in names:
                 file = Path(folder) / name
                 with suppress(FileNotFoundError):  # removed meanwhile
-                    found[file.relative_to(self._root).as_posix()] = file.stat().st_size
-        return found
+                    sizes[file.relative_to(self._root).as_posix()] = file.stat().st_size
+        return sizes
 
     def open(self, name: str) -> BinaryIO:
         return open_file(self.inside(name))
 
     def read(self, names: Iterable[str]) -> list[bytes]:
-        found = []
+        contents = []
         for name in names:
             with self.open(name) as file:
-                found.append(file.read())
-        return found
+                contents.append(file.read())
+        return contents
 
     def inside(self, name: str, *, content: bool = True) -> Path:
         """Returns the path of a file. Raises InputError if its name, `..` in it or a link leads out of the folder.
@@ -146,8 +146,8 @@ class Local:
     def alone(self) -> Iterator[None]:
         folder = self.inside("_ktrace")
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder) as mine:
-            if not mine:
+        with locked(folder) as is_ours:
+            if not is_ours:
                 raise OutputError(
                     "another `ktrace batch` is writing this dataset", path=self.path, remedy="wait until it has ended"
                 )
@@ -165,11 +165,11 @@ class Remote:
         with wrap_store_errors(self.path):
             self._fs.invalidate_cache()
             try:
-                found: dict[str, dict[str, Any]] = self._fs.find(self._root, detail=True)
+                sizes: dict[str, dict[str, Any]] = self._fs.find(self._root, detail=True)
             except FileNotFoundError:
                 return {}
         below = len(self._root) + 1
-        return {name[below:]: info.get("size") or 0 for name, info in found.items() if info["type"] == "file"}
+        return {name[below:]: info.get("size") or 0 for name, info in sizes.items() if info["type"] == "file"}
 
     def open(self, name: str) -> BinaryIO:
         # Without a cache each reading is one request: a column of a Parquet file.
@@ -181,8 +181,8 @@ class Remote:
         if not paths:
             return []
         with wrap_store_errors(self.path):
-            found: dict[str, bytes] = self._fs.cat(paths)
-        return [found[path] for path in paths]
+            contents: dict[str, bytes] = self._fs.cat(paths)
+        return [contents[path] for path in paths]
 
     def write(self, name: str, data: bytes) -> None:
         with wrap_store_errors(self.path):
@@ -228,12 +228,12 @@ def remote_files(pattern: str) -> dict[str, dict[str, Any]]:
     with wrap_store_errors(pattern):
         fs.invalidate_cache()
         try:
-            found: dict[str, dict[str, Any]] = fs.glob(path, detail=True) if magic else {path: fs.info(path)}
-            if not magic and any(info["type"] == "directory" for info in found.values()):
-                found = fs.find(path, detail=True)
+            listed: dict[str, dict[str, Any]] = fs.glob(path, detail=True) if magic else {path: fs.info(path)}
+            if not magic and any(info["type"] == "directory" for info in listed.values()):
+                listed = fs.find(path, detail=True)
         except FileNotFoundError:
-            found = {}
-    files = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
+            listed = {}
+    files = {name: info for name, info in sorted(listed.items()) if info["type"] == "file"}
     if not files:
         what = "no file matches this pattern" if magic else "no such file"
         raise InputError(what, path=pattern, remedy="check the spelling")

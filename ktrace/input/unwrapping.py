@@ -89,8 +89,8 @@ def ended(sample: Sample, wrapping: Wrapping, is_document: bool) -> Wrapping | N
         return None
     text = sample.head[wrapping.size :]
     before = sample.head[: wrapping.size].rstrip().rpartition(b"\n")[2]
-    if found := wrapping.lines and _FENCE.match(wrapping.bare(before + b"\n")):
-        end = re.search(rb"^" + found[1] + rb"[ \t]*\r?$", text, re.MULTILINE)
+    if fence := wrapping.lines and _FENCE.match(wrapping.bare(before + b"\n")):
+        end = re.search(rb"^" + fence[1] + rb"[ \t]*\r?$", text, re.MULTILINE)
         return wrapping.ending(text, end.start()) if end else None
     if not is_document or wrapping.layers or text.rstrip()[-1:] in b"]}":
         return None

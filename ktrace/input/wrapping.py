@@ -152,8 +152,8 @@ def without_layer(layer: str, line: bytes, margin: bytes) -> bytes:
         return line.removeprefix(margin)
     if layer == AROUND_LINES:
         return _message(line)
-    found = _pattern(layer).match(line)
-    return line[found.end() :] if found else line
+    match = _pattern(layer).match(line)
+    return line[match.end() :] if match else line
 
 
 def _last_drawn(line: bytes) -> bytes:
@@ -207,15 +207,15 @@ def is_text(head: bytes) -> bool:
 
 def outermost_layer(lines: list[bytes]) -> tuple[str, bytes]:
     """The layer that most of the lines have, '' if none has any; and the margin, if it is that."""
-    found = _counted(lines)
-    layer = max(found, key=lambda name: found[name][0], default="")
+    layers = _counted(lines)
+    layer = max(layers, key=lambda name: layers[name][0], default="")
     return layer, _margin(lines) if layer == _INDENT else b""
 
 
 def common_layer(lines: list[bytes]) -> tuple[str, bytes]:
     """The layer that nearly all of the lines have, in a few forms at most, as `outermost_layer`."""
-    found = _counted(lines)
-    for layer, (often, forms) in sorted(found.items(), key=lambda one: -one[1][0]):
+    layers = _counted(lines)
+    for layer, (often, forms) in sorted(layers.items(), key=lambda one: -one[1][0]):
         few = layer in _VARYING or forms <= max(1, often // 4)
         if often >= _NEARLY * len(lines) and often >= _LEAST and few:
             return layer, _margin(lines) if layer == _INDENT else b""
@@ -242,7 +242,7 @@ def _counted(lines: list[bytes]) -> dict[str, tuple[int, int]]:
         return {_INDENT: (len(lines), 1)}
     counted = {}
     for name in LAYERS:
-        forms = [found[0] for found in map(_pattern(name).match, lines) if found]
+        forms = [match[0] for match in map(_pattern(name).match, lines) if match]
         if forms:
             counted[name] = (len(forms), len(set(forms)))
     messages = sum(line[:1] == b"{" and _message(line) is not line for line in lines)

@@ -146,8 +146,8 @@ class Batch(msgspec.Struct, frozen=True):
             return pa.nulls(len(rows), pa.string())
         texts = decoded(self.column("args").take(rows)).cast(pa.string())
         value = r'(?:"(?P<text>(?:[^"\\\\]|\\\\.)*)"|(?P<bare>[^"{\[,}\]]+))'
-        found = pc.extract_regex(texts, f'"{re.escape(key)}": ?{value}')
-        text, bare = pc.struct_field(found, "text"), pc.struct_field(found, "bare")
+        groups = pc.extract_regex(texts, f'"{re.escape(key)}": ?{value}')
+        text, bare = pc.struct_field(groups, "text"), pc.struct_field(groups, "bare")
         return pc.if_else(pc.equal(bare, ""), text, bare)
 
     def args_text(self, keys: Container[str] | None = None) -> pa.Array:

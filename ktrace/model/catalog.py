@@ -54,7 +54,7 @@ class Catalog:
             self._merge(row)
 
     def _merge(self, row: dict[str, Any]) -> None:
-        known = arrow_schema("catalog").names
+        columns = arrow_schema("catalog").names
         key = {column: row[column] for column in TRACK_COLUMNS if row.get(column) is not None}
         whole_key = _key(row["entity"], key, row.get("name"))
         entry = self._entries.get(whole_key)
@@ -69,7 +69,7 @@ class Catalog:
             if row["entity"] == "stack" and isinstance(frames := facts.get("frames"), list):
                 facts["frames"] = [self._frames.setdefault(one, one) if type(one) is str else one for one in frames]
             entry.facts.update(facts)
-        entry.extra.update({name: value for name, value in row.items() if name not in known and value is not None})
+        entry.extra.update({name: value for name, value in row.items() if name not in columns and value is not None})
 
     def _insert(self, key: Key, entry: Entry) -> None:
         self._entries[key] = entry

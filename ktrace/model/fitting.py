@@ -36,29 +36,29 @@ class Fitted(NamedTuple):
 def fitted(record: str, row: dict[str, Any]) -> Fitted:
     """Returns the row with values that fit their columns. A misfit of a column that may be null becomes an argument."""
     schema, home = arrow_schema(record), "facts" if record == "catalog" else "args"
-    found: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     moved: dict[str, Any] = {}
     replaced = False
     for name, value in row.items():
-        known = name in schema.names
-        kind = schema.field(name).type if known else INTERNAL.get(name)
+        is_column = name in schema.names
+        kind = schema.field(name).type if is_column else INTERNAL.get(name)
         sound = whole_text(value)
         replaced |= sound is not value
         if _fits(sound, kind):
-            found[name] = sound
-        elif known and not schema.field(name).nullable:
+            cells[name] = sound
+        elif is_column and not schema.field(name).nullable:
             return Fitted(None, f"{name} is {shown(value)}, which isn't {_article(kind)}")
         else:
             moved[f"${name.removeprefix('args.')}"] = sound
     if moved:
-        own = load_json(found[home]) if found.get(home) else {}
-        found[home] = whole_text(dump_json((own if isinstance(own, dict) else {"$": own}) | moved))
-    return Fitted(found, replaced=replaced)
+        before = load_json(cells[home]) if cells.get(home) else {}
+        cells[home] = whole_text(dump_json((before if isinstance(before, dict) else {"$": before}) | moved))
+    return Fitted(cells, replaced=replaced)
 
 
 def fitted_facts(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns rows of the catalog with values that fit their columns; a row that can't fit is left out."""
-    return [found.row for row in rows if (found := fitted("catalog", row)).row is not None]
+    return [fact.row for row in rows if (fact := fitted("catalog", row)).row is not None]
 
 
 def whole_text(value: Any) -> Any:

@@ -177,7 +177,7 @@ def decode_document(text: bytes) -> Any:
 
 def paired(text: str) -> str:
     """A JSON text with U+FFFD for each escaped half of a surrogate pair: Python would accept it, Arrow wouldn't."""
-    return _SURROGATES.sub(lambda found: found[0] if found[1] else "\\ufffd", text) if "\\u" in text else text
+    return _SURROGATES.sub(lambda match: match[0] if match[1] else "\\ufffd", text) if "\\u" in text else text
 
 
 _SURROGATES = re.compile(

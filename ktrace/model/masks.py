@@ -24,8 +24,8 @@ _FEW = 32
 def truth(mask: pa.Array) -> Bools:
     """The numpy mask of a boolean column; null is false."""
     if not (isinstance(mask, pa.BooleanArray) and len(mask)):
-        found: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
-        return found
+        is_true: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
+        return is_true
     valid, data = mask.buffers()
     bits = _unpacked(data, mask)
     return bits & _unpacked(valid, mask) if mask.null_count else bits
@@ -42,8 +42,8 @@ def present(column: pa.Array) -> Bools:
 def _unpacked(bits: pa.Buffer, column: pa.Array) -> Bools:
     """The bits of a column's rows: Arrow itself takes ten times as long."""
     first, count = column.offset, len(column)
-    found = np.unpackbits(np.frombuffer(bits, np.uint8), count=first + count, bitorder="little")
-    return found[first:].view(np.bool_)
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8), count=first + count, bitorder="little")
+    return flags[first:].view(np.bool_)
 
 
 def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
@@ -52,18 +52,18 @@ def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
         return truth(pc.is_in(column, pa.array(words, pa.string())))
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([np.zeros(0, np.bool_), *(words_in(chunk, words) for chunk in column.chunks)])
-    codes, known = column.indices, column.dictionary
-    if len(known) <= _FEW:  # a call of Arrow takes ten times as long
-        is_wanted = [word in words for word in known.to_pylist()]
+    codes, distinct = column.indices, column.dictionary
+    if len(distinct) <= _FEW:  # a call of Arrow takes ten times as long
+        is_wanted = [word in words for word in distinct.to_pylist()]
     else:
-        is_wanted = truth(pc.is_in(known, pa.array(words, pa.string()))).tolist()
+        is_wanted = truth(pc.is_in(distinct, pa.array(words, pa.string()))).tolist()
     if not any(is_wanted):
         return np.zeros(len(codes), np.bool_)
     if all(is_wanted) and not codes.null_count:
         return np.ones(len(codes), np.bool_)
     numbers = (codes.fill_null(len(is_wanted)) if codes.null_count else codes).to_numpy()
-    found: Bools = np.array([*is_wanted, False], np.bool_).take(numbers)
-    return found
+    is_member: Bools = np.array([*is_wanted, False], np.bool_).take(numbers)
+    return is_member
 
 
 class NameTest:
@@ -118,5 +118,5 @@ def each_source(batch: Batch) -> Iterator[tuple[str, Batch]]:
     column = batch.column("source")
     words = words_of(column)
     for word in words:
-        mine = None if len(words) == 1 else truth(pc.equal(decoded(column), word))
-        yield word, batch if mine is None else rows_where(batch, mine)
+        of_source = None if len(words) == 1 else truth(pc.equal(decoded(column), word))
+        yield word, batch if of_source is None else rows_where(batch, of_source)

@@ -63,8 +63,8 @@ class RowBuilder:
         """Adds a row of any record. Columns are those of the model; None is the same as absent."""
         row = {name: value for name, value in columns.items() if value is not None}
         if isinstance(row.get("count"), int) and row["count"] < 0:  # the model has none
-            own = row.get("args") or {}
-            row["args"] = (load_json(own) if isinstance(own, str) else own) | {"$count": row.pop("count")}
+            args = row.get("args") or {}
+            row["args"] = (load_json(args) if isinstance(args, str) else args) | {"$count": row.pop("count")}
         for name in ("args", "facts"):
             if isinstance(row.get(name), dict):
                 row[name] = dump_json(row[name]) if row[name] else None
@@ -126,14 +126,14 @@ class RowBuilder:
     def _fitted(self, record: str, row: dict[str, Any]) -> dict[str, Any] | None:
         """The row with values that fit, None if it can't be in a batch; reports what is replaced or left out."""
         report, where = self._conversion.report, f"the row with the id {row['id']}"
-        found = fitted(record, row)
-        if found.replaced:
+        fit = fitted(record, row)
+        if fit.replaced:
             report.issue("encoding", where)
-        if found.row is None:
+        if fit.row is None:
             counted = min(report.reader.given, 1)  # as used, by the reader
             report.used(-counted)
-            report.issue("bad-record", where, found.reason, counted)
-        return found.row
+            report.issue("bad-record", where, fit.reason, counted)
+        return fit.row
 
 
 def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
@@ -175,10 +175,10 @@ class NewIds:
         words = encoded(sources)
         codes, ids = words.indices.to_numpy(), np.zeros(len(words), np.int64)
         for code, source in enumerate(words.dictionary.to_pylist()):
-            mine = np.flatnonzero(codes == code)
+            of_source = np.flatnonzero(codes == code)
             last = self._greatest.get(source, 0)
-            ids[mine] = last + 1 + np.arange(len(mine))
-            self._greatest[source] = last + len(mine)
+            ids[of_source] = last + 1 + np.arange(len(of_source))
+            self._greatest[source] = last + len(of_source)
         return pa.array(ids)
 
 
@@ -198,11 +198,11 @@ REMARKS = 64
 
 def remarks_of(batch: Batch, most: int = REMARKS) -> list[tuple[str, str]]:
     """What the profiler said of its own run in a batch of summaries: ERROR, WARNING or "", and the text."""
-    mine = words_in(batch.column("kind"), ("note",)) if most > 0 else None
-    if mine is None or not mine.any():
+    is_note = words_in(batch.column("kind"), ("note",)) if most > 0 else None
+    if is_note is None or not is_note.any():
         return []
-    found = []
-    for row in to_rows(Batch(batch.record, batch.columns.filter(pa.array(mine)).slice(0, most))):
+    remarks = []
+    for row in to_rows(Batch(batch.record, batch.columns.filter(pa.array(is_note)).slice(0, most))):
         kind = load_object(row.get("args")).get("type")
-        found.append((kind if isinstance(kind, str) else "", row.get("name") or ""))
-    return found
+        remarks.append((kind if isinstance(kind, str) else "", row.get("name") or ""))
+    return remarks

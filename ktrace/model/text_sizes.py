@@ -55,16 +55,12 @@ def column_bytes(column: pa.Array) -> int:
         return 0 if pa.types.is_primitive(kind) else int(column.nbytes)
     if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)) or not len(column.dictionary):
         return 0
-    lengths: Int64 = _lengths(column.dictionary)
+    lengths: Int64 = np.asarray(pc.fill_null(pc.binary_length(column.dictionary), 0)).astype(np.int64)
     most = int(lengths.max()) * len(column)
     if most <= _FEW:
         return most
     codes = column.indices
     return int(lengths[(codes.drop_null() if codes.null_count else codes).to_numpy()].sum())
-
-
-def _lengths(texts: pa.Array) -> Any:
-    return np.asarray(pc.fill_null(pc.binary_length(texts), 0)).astype(np.int64)
 
 
 def row_texts(rows: list[dict[str, Any]]) -> int:

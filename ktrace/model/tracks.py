@@ -148,7 +148,7 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
     lowest: dict[str | None, int] = {}
     for host, rank in zip(hosts, ranks, strict=True):
         lowest[host] = min(lowest.get(host, _NO_RANK), _NO_RANK if rank is None else rank)
-    several_hosts, several_ranks = (len({*found} - {None}) > 1 for found in (hosts, ranks))
+    several_hosts, several_ranks = (len({*values} - {None}) > 1 for values in (hosts, ranks))
     places = []
     for node, host, rank in zip(processes, hosts, ranks, strict=True):
         labels = [f"rank {rank}"] if (several_ranks or not alone) and rank is not None else []
@@ -272,11 +272,11 @@ def show_process(process: Process, catalog: Catalog) -> Shown:
     entry = catalog.get("process", source=process.source, host=process.host, pid=process.pid)
     source = catalog.get("source", source=process.source)
     run = process.run
-    known = entry.name if entry else None
-    if known and run and run != known:
-        name = f"{run} ({known})"
+    stated = entry.name if entry else None
+    if stated and run and run != stated:
+        name = f"{run} ({stated})"
     else:
-        name = known or run or (source.name if source and source.name else process.source)
+        name = stated or run or (source.name if source and source.name else process.source)
     facts: dict[str, Any] = source.facts if source else {}
     return Shown(name, entry.order if entry else None, facts.get("description"))
 
@@ -301,8 +301,8 @@ def device_word(name: str | None, facts: Mapping[str, Any]) -> str:
     kind = facts.get("kind")
     if isinstance(kind, str) and kind.isalnum():
         return kind
-    found = _ACCELERATOR.search(name or "")
-    return found[1] if found else "GPU"
+    match = _ACCELERATOR.search(name or "")
+    return match[1] if match else "GPU"
 
 
 def without_number(name: str | None, number: int | None, word: str = "GPU") -> str | None:
@@ -340,12 +340,12 @@ def _entry(entity: str, track: Track, catalog: Catalog) -> Entry | None:
     return None
 
 
-def give_ids(wanted: Sequence[int | None], highest: int) -> list[int]:
+def give_ids(numbers: Sequence[int | None], highest: int) -> list[int]:
     """Unique ids: the wanted number if it is free and from 1 to `highest`, else the lowest number that isn't wanted."""
-    claimed = set(wanted)
+    claimed = set(numbers)
     free = (number for number in count(1) if number not in claimed)
     given: dict[int, None] = {}
-    for number in wanted:
+    for number in numbers:
         legal = number is not None and 1 <= number <= highest and number not in given
         given[number if legal and number is not None else next(free)] = None
     return list(given)

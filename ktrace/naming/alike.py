@@ -39,13 +39,13 @@ _COMPARED, _CHARACTERS = 2_000, 100
 _WORD = re.compile(r"[a-z]{3,}")
 
 
-def near(wanted: str, names: Iterable[str], most: int = 5) -> list[str]:
+def near(sought: str, names: Iterable[str], most: int = 5) -> list[str]:
     """Returns the names that contain the wanted one, whatever the case and without the stars of a pattern; then those
     that are spelled alike as a whole, then those with a word that is."""
     import difflib
 
     names = list(names)
-    low = wanted.strip("*").lower()[:_CHARACTERS]
+    low = sought.strip("*").lower()[:_CHARACTERS]
     inside = [name for name in names if low and low in name.lower()]
     by_head: dict[str, str] = {}
     by_word: dict[str, str] = {}

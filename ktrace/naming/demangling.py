@@ -136,8 +136,8 @@ class _Reader(Values):
         return f"{function}::{name}", template, qualifiers
 
     def _discriminator(self) -> None:
-        if found := _DISCRIMINATOR.match(self._text, self._place):
-            self._place = found.end()
+        if match := _DISCRIMINATOR.match(self._text, self._place):
+            self._place = match.end()
 
     def _unqualified(self, last: str = "") -> str:
         """One name without its namespace."""
@@ -239,20 +239,20 @@ class _Reader(Values):
         ordinal = self._ordinal()
         if self._of_lambda:
             return f"auto:{ordinal + 1}", ""
-        known = self._arguments[ordinal]
-        return (known[0] if known else ""), ""
+        texts = self._arguments[ordinal]
+        return (texts[0] if texts else ""), ""
 
     def _template_arguments(self) -> str:
         """`I ... E`; afterwards T_ stands for the first of them."""
         self._need("I")
         outer, self._of_lambda, without = self._of_lambda, False, self._without_return
-        found: list[list[str]] = []
+        arguments: list[list[str]] = []
         while not self._take("E"):
-            self._before = found
-            found.append(self._template_argument())
+            self._before = arguments
+            arguments.append(self._template_argument())
         self._of_lambda, self._without_return = outer, without
-        self._arguments = found
-        shown = ", ".join(text for texts in found for text in texts)
+        self._arguments = arguments
+        shown = ", ".join(text for texts in arguments for text in texts)
         return f"<{shown} >" if shown.endswith(">") else f"<{shown}>"
 
     def _template_argument(self) -> list[str]:
@@ -280,15 +280,15 @@ class _Reader(Values):
         packs = [number for number, texts in enumerate(self._arguments) if len(texts) != 1]
         begin, seen, arguments, texts = self._place, list(self._seen), self._arguments, []
         used = _TEMPLATE_PARAMETER.findall(self._text, begin)
-        mine = next((int(n or -1) + 1 for n in used if int(n or -1) + 1 in packs), None)
-        if mine is None:
+        pack = next((int(n or -1) + 1 for n in used if int(n or -1) + 1 in packs), None)
+        if pack is None:
             return [joined(self._type())]
-        for text in arguments[mine] or [""]:
+        for text in arguments[pack] or [""]:
             self._place, self._seen = begin, list(seen)
-            self._arguments = [[text] if number == mine else known for number, known in enumerate(arguments)]
+            self._arguments = [[text] if number == pack else texts_of for number, texts_of in enumerate(arguments)]
             texts.append(joined(self._type()))
         self._arguments = arguments
-        return texts if arguments[mine] else []
+        return texts if arguments[pack] else []
 
     def _type(self) -> Type:
         return self._nested(self._type_itself)
@@ -301,9 +301,9 @@ class _Reader(Values):
         if two in BUILTIN:
             self._place += 2
             return BUILTIN[two], ""
-        if found := _FLOAT.match(self._text, self._place):
-            self._place = found.end()
-            return ("__bf16" if not found[1] and not found[2] else f"_Float{found[1] or found[2]}"), ""
+        if match := _FLOAT.match(self._text, self._place):
+            self._place = match.end()
+            return ("__bf16" if not match[1] and not match[2] else f"_Float{match[1] or match[2]}"), ""
         if letter in QUALIFIERS:
             words = "".join(self._qualifier_words())
             left, right = self._type()

@@ -52,10 +52,10 @@ _PROGRAM, _PYTHON, _ANY, _NAME, _NONE = range(5)
 
 def _rank(frame: str) -> int:
     """How well a frame stands for its stack, the best first."""
-    found = _FILE.search(frame)
-    if found is None:
+    match = _FILE.search(frame)
+    if match is None:
         return _NONE if _ONLY_NAMED.match(frame) else _NAME
-    file = next(one for one in found.groups() if one is not None)
+    file = next(one for one in match.groups() if one is not None)
     if _NO_FILE.match(file):
         return _NONE
     if _INSTALLED.search(file):

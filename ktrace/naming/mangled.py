@@ -116,11 +116,11 @@ class Values(ABC):
         self._steps += 1
         if self._depth > _DEEPEST or self._steps > LONGEST:
             raise Undecodable
-        found = production()
-        if len(found[0]) + len(found[1]) > _GROWN:
+        type_ = production()
+        if len(type_[0]) + len(type_[1]) > _GROWN:
             raise Undecodable
         self._depth -= 1
-        return found
+        return type_
 
     def _remember(self, kind: Type) -> Type:
         self._seen.append(kind)

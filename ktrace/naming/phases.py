@@ -49,8 +49,8 @@ class Phase(NamedTuple):
     @property
     def batch(self) -> int | None:
         """The number of requests, None if it isn't known."""
-        known = [number for number in (self.context, self.generation) if number is not None]
-        return sum(known) if known else None
+        numbers = [number for number in (self.context, self.generation) if number is not None]
+        return sum(numbers) if numbers else None
 
     @property
     def tokens(self) -> int | None:
@@ -58,8 +58,8 @@ class Phase(NamedTuple):
         parts = ((self.context, self.context_tokens), (self.generation, self.generation_tokens))
         if all(requests is None for requests, _ in parts):
             return self.context_tokens
-        found = [0 if requests in (0, None) else tokens for requests, tokens in parts]
-        return None if None in found else sum(number for number in found if number is not None)
+        counts = [0 if requests in (0, None) else tokens for requests, tokens in parts]
+        return None if None in counts else sum(number for number in counts if number is not None)
 
 
 class Attended(NamedTuple):
@@ -73,10 +73,10 @@ class Attended(NamedTuple):
 
 def attended(name: str) -> Attended | None:
     """What the name of a batch states of that; None if it doesn't, as most don't."""
-    found = _SUMS.fullmatch(name.strip())
-    if found is None:
+    match = _SUMS.fullmatch(name.strip())
+    if match is None:
         return None
-    sums = [sum(map(int, pair)) for pair in zip(found.groups()[:4], found.groups()[4:], strict=True)]
+    sums = [sum(map(int, pair)) for pair in zip(match.groups()[:4], match.groups()[4:], strict=True)]
     queries, keys, squares, products = sums
     return Attended(queries, keys, 2 * products - squares) if 0 < queries <= keys and squares <= products else None
 
@@ -117,18 +117,18 @@ _MODES = {
 def phase_of(name: str) -> Phase | None:
     """The phase that the name of a range states, None if it states none."""
     text = name.strip()
-    if found := _VLLM.fullmatch(text):
-        _, context, context_tokens, generation, generation_tokens = found.groups()
+    if match := _VLLM.fullmatch(text):
+        _, context, context_tokens, generation, generation_tokens = match.groups()
         return _of_requests(int(context), int(context_tokens), int(generation), int(generation_tokens))
-    if found := _SGLANG.fullmatch(text):
-        return _of_sglang(found[1], _values(found[2]))
-    if found := _ATOM.fullmatch(text):
-        return _of_atom(found[1], _values(found[2]))
-    if found := _TRT.match(text):
-        context, tokens, generation = (None if one is None else int(one) for one in found.groups())
+    if match := _SGLANG.fullmatch(text):
+        return _of_sglang(match[1], _values(match[2]))
+    if match := _ATOM.fullmatch(text):
+        return _of_atom(match[1], _values(match[2]))
+    if match := _TRT.match(text):
+        context, tokens, generation = (None if one is None else int(one) for one in match.groups())
         return _of_requests(context, 0 if context == 0 else tokens, generation, generation)
-    found = _PLAIN.fullmatch(text)
-    return Phase(PREFILL if found[1].lower() == "prefill" else DECODE) if found else None
+    match = _PLAIN.fullmatch(text)
+    return Phase(PREFILL if match[1].lower() == "prefill" else DECODE) if match else None
 
 
 #: Parts of generate() of Hugging Face's transformers (4.38, 4.46, 5.24): a loop in which each pass through the model
@@ -151,19 +151,19 @@ def part_of_generate(name: str) -> int | None:
     """
     place, _, function = name.rpartition("): ")
     part = _GENERATE.get(function)
-    own = "transformers/generation/utils.py(" in place.replace("\\", "/")
-    return part if own or part == PASS else None
+    is_transformers = "transformers/generation/utils.py(" in place.replace("\\", "/")
+    return part if is_transformers or part == PASS else None
 
 
-def phase_test(wanted: str) -> Callable[[str], bool]:
+def phase_test(phase: str) -> Callable[[str], bool]:
     """A test whether a name states a wanted phase: decode, or decode:32 for a batch size. Raises UsageError."""
-    word, _, batch = wanted.partition(":")
-    if word not in PHASES or (":" in wanted and not batch.isdecimal()):
-        raise UsageError(f"there is no phase '{wanted}'", expected=f"{', '.join(PHASES)}, or with a batch: decode:32")
+    word, _, batch = phase.partition(":")
+    if word not in PHASES or (":" in phase and not batch.isdecimal()):
+        raise UsageError(f"there is no phase '{phase}'", expected=f"{', '.join(PHASES)}, or with a batch: decode:32")
 
     def is_wanted(name: str) -> bool:
-        found = phase_of(name)
-        return found is not None and found.phase == word and (not batch or found.batch == int(batch))
+        stated = phase_of(name)
+        return stated is not None and stated.phase == word and (not batch or stated.batch == int(batch))
 
     return is_wanted
 
@@ -191,8 +191,8 @@ def _of_sglang(mode: str, values: dict[str, int]) -> Phase | None:
     if phase == PREFILL:
         return Phase(phase, requests, values.get("toks", values.get("c_sq")), 0, 0)
     if phase == MIXED and "c" in values and "g" in values:
-        found = _of_requests(values["c"], values.get("c_sq"), values["g"], values.get("g_sq"))
-        return found and found._replace(phase=MIXED)
+        of_counts = _of_requests(values["c"], values.get("c_sq"), values["g"], values.get("g_sq"))
+        return of_counts and of_counts._replace(phase=MIXED)
     if phase == MIXED:
         return Phase(phase, requests)
     tokens = values.get("g_sq", values.get("toks", requests if phase == DECODE else None))

@@ -40,7 +40,7 @@ def without_clones(name: str) -> str:
 def spelled_alike(name: str) -> str:
     """The name without what differs between demanglers: return type, parameters, clones, casts, const, spaces."""
     name = without_clones(demangled(name))
-    name = _TRUTH.sub(lambda found: "true" if found[1] == "1" else "false", name)
+    name = _TRUTH.sub(lambda match: "true" if match[1] == "1" else "false", name)
     name = (
         _CONST.sub("", _CAST.sub("", name))
         .replace("(anonymous namespace)", "{anonymous}")
@@ -69,8 +69,8 @@ _RELEASE = re.compile(r"^(cu[A-Za-z]\w*?)(?:_v\d+|_pt[sd][sz])*$")
 
 def without_release(name: str) -> str:
     """The name of a call of CUDA without its release: cudaMemcpyAsync for CUPTI's cudaMemcpyAsync_v3020_ptsz."""
-    found = _RELEASE.match(name)
-    return found[1] if found else name
+    match = _RELEASE.match(name)
+    return match[1] if match else name
 
 
 _TEMPLATES_AND_LISTS = re.compile(r"[<>()\[\]]")
@@ -88,8 +88,8 @@ def without_parameters(name: str) -> str:
     plain = _OPERATOR.sub(_masked, _UNNAMED.sub(_masked, name))
     depth, kept, begin = 0, [], 0
     inside = False  # a list of parameters, none of which is kept
-    for found in _TEMPLATES_AND_LISTS.finditer(plain):
-        place, sign = found.start(), found.group()
+    for match in _TEMPLATES_AND_LISTS.finditer(plain):
+        place, sign = match.start(), match.group()
         if sign in "<([":
             if depth == 0 and sign == "(" and place and plain[place - 1] not in " (":
                 kept.append(name[begin : place + 1])
@@ -102,9 +102,9 @@ def without_parameters(name: str) -> str:
     return "".join(kept if inside else [*kept, name[begin:]])
 
 
-def _masked(found: re.Match[str]) -> str:
+def _masked(match: re.Match[str]) -> str:
     """As many letters without brackets."""
-    return "_" * len(found.group())
+    return "_" * len(match.group())
 
 
 _PARENTHESES = re.compile(r"[()]")
@@ -205,8 +205,8 @@ def _of_cpp(name: str) -> str:
     name = _UNNAMED.sub("anonymous", _OPERATOR.sub("operator", name))
     depth, begin, end = 0, None, len(name)
     arguments: tuple[int, int] | None = None
-    for found in _BRACKETS.finditer(name):
-        place, sign = found.start(), found.group()
+    for match in _BRACKETS.finditer(name):
+        place, sign = match.start(), match.group()
         if sign == "(" and depth == 0 and place:
             if name[place - 1] == " ":  # no parameters: "gemv (C)"
                 return name
@@ -239,8 +239,8 @@ def _last(head: str) -> str:
 
 def _words(inside: str) -> list[str]:
     """The words of template arguments; only the last word of a path."""
-    found: list[str] = _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
-    return found
+    words: list[str] = _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
+    return words
 
 
 def _with_description(function: str, words: list[str]) -> str:

@@ -117,26 +117,26 @@ def _without_classes(pattern: str) -> str:
 
 def _branches(plain: str, place: int) -> tuple[tuple[str, ...], int, int]:
     """What is needed by a group whose content begins here, the place behind it, and how many alternatives it has."""
-    found: list[tuple[str, ...]] = [()]
+    branches: list[tuple[str, ...]] = [()]
     while place < len(plain):
         if run := _LITERAL.match(plain, place):
             place = run.end()
             optional = plain[place : place + 1] in ("?", "*")
-            found[-1] = _better(found[-1], (run[0][:-1] if optional else run[0],))
+            branches[-1] = _better(branches[-1], (run[0][:-1] if optional else run[0],))
             continue
         letter = plain[place]
         place += 1
         if letter == "|":
-            found.append(())
+            branches.append(())
         elif letter == ")":
             break
         elif letter == "(":
             plainly = plain.startswith("?:", place) or plain[place : place + 1] != "?"
             words, place, _ = _branches(plain, place + 2 * plain.startswith("?:", place))
             if plainly and plain[place : place + 1] not in ("?", "*"):
-                found[-1] = _better(found[-1], words)
-    words = tuple(dict.fromkeys(word for branch in found for word in branch))
-    return (words if all(found) and len(words) <= _CHOICES else ()), place, len(found)
+                branches[-1] = _better(branches[-1], words)
+    words = tuple(dict.fromkeys(word for branch in branches for word in branch))
+    return (words if all(branches) and len(words) <= _CHOICES else ()), place, len(branches)
 
 
 def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ class Taxonomy:
             (text, small if text is plain else text.lower())
             for text in (plain, without_parameters(plain), without_numbers(plain))
         )
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         missing = set(COLUMNS)
         for place, _, pattern in self._candidates(plain, small):
             rule, columns = self._rules[place]
@@ -199,11 +199,11 @@ class Taxonomy:
             match = pattern is None or pattern.find(*texts)
             if match:
                 for column in columns & missing:
-                    found[column] = _filled(rule.values[column], match)
+                    values[column] = _filled(rule.values[column], match)
                 missing -= columns
         if "short_name" in missing:
-            found["short_name"] = short_name(name)
-        return Labels(**found)
+            values["short_name"] = short_name(name)
+        return Labels(**values)
 
     def layer(self, name: str) -> str | None:
         """The layer in a name, such as the name of a scope."""
@@ -217,13 +217,13 @@ class Taxonomy:
 
     def _candidates(self, plain: str, small: str) -> list[tuple[int, int, Pattern | None]]:
         """The patterns that the name may match, in order: to look for texts is much faster."""
-        found = list(self._always)
+        entries = list(self._always)
         letters = {small[at : at + _LETTERS] for at in range(len(small) - _LETTERS + 1)}
         for first in [*(self._texts.keys() & letters), *(short for short in self._short if short in small)]:
             for word, entry in self._texts[first]:
                 if word in (plain if entry[2] and entry[2].exact else small):
-                    found.append(entry)
-        return sorted(found, key=_ORDER)
+                    entries.append(entry)
+        return sorted(entries, key=_ORDER)
 
 
 def _filled(value: str | None, place: bool | re.Match[str]) -> str | None:
@@ -346,8 +346,8 @@ def _pattern(text: str, values: dict[str, str | None], path: str, where: str) ->
 
 def _texts(rule: dict[str, Any], key: str, path: str, where: str) -> Sequence[str]:
     """The texts of a condition, any of which may match."""
-    found = rule.get(key, [])
-    texts = [found] if isinstance(found, str) else found
+    stated = rule.get(key, [])
+    texts = [stated] if isinstance(stated, str) else stated
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
         raise _fault("a condition must be a text or a list of texts", path, f"{where}.{key}")
     if key in rule and not texts:

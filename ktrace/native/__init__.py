@@ -20,10 +20,10 @@ def _compiled() -> Any:
     if os.environ.get("KTRACE_NATIVE", "1") == "0":
         return None
     try:
-        found = import_module("ktrace.native.compiled")
+        module = import_module("ktrace.native.compiled")
     except ImportError:
         return None
-    return found if getattr(found, "interface", 1) == _INTERFACE else None
+    return module if getattr(module, "interface", 1) == _INTERFACE else None
 
 
 compiled: Any = _compiled()

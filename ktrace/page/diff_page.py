@@ -73,7 +73,7 @@ def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
     for change in drawn:
         chart = diverging(change.delta, longest, _colour(change), _tooltip(change, diff))
         tags = [change.verdict] if change.verdict in (NEW, GONE) else []
-        delta = _signed(change.delta, diff.unit)
+        delta = f"+{brief(change.delta, diff.unit)}" if change.delta > 0 else brief(change.delta, diff.unit)
         lines.append(BarRow(named(change.key, *tags), chart, delta, f" {_percent(change)}"))
     if rest := len(rows) - len(drawn):
         lines.append(BarRow(named(f"{rest:,} more, changed less or not at all"), rest=True))
@@ -135,10 +135,6 @@ def _tooltip(change: Change, diff: Diff) -> str:
 
 def _from_to(change: Change, unit: str) -> str:
     return f"{brief(change.total_a, unit)} to {brief(change.total_b, unit)}"
-
-
-def _signed(value: float, unit: str) -> str:
-    return f"+{brief(value, unit)}" if value > 0 else brief(value, unit)
 
 
 def _percent(change: Change) -> str:

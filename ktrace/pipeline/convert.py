@@ -204,32 +204,32 @@ def convert(
     >>> report.written
     88
     """
-    wanted = selected(selection, options)
+    chosen = selected(selection, options)
     paths = paths_of(src)
     report = Report(strict=strict)
     report.output = str(dst)
     fmt = output_format(str(dst), to)
     if table and fmt.timeline:
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
-    if wanted.budget is not None and not fmt.timeline:
+    if chosen.budget is not None and not fmt.timeline:
         raise UsageError(f"--budget is for timelines, {fmt.name} is none", remedy="leave it out, or name it .perfetto")
-    if table and wanted.split_by:
+    if table and chosen.split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
     if formulas and fmt.name != "csv":
         raise UsageError(f"--formulas is for CSV, {fmt.name} has no formulas", remedy="leave it out")
     form = ({"table": table} if table else {}) | ({"formulas": "yes"} if formulas else {})
     conversion = Conversion(report, options=gpu_option(gpu, fmt) | form)
-    if fmt.timeline and wanted.align is None and names_several(paths, wanted.from_):
+    if fmt.timeline and chosen.align is None and names_several(paths, chosen.from_):
         from ktrace.stages.align import Align
 
-        wanted = wanted.replace(align=Align("auto"))
-    with writing_to(str(dst), fmt, wanted.split_by, overwrite=replaces(overwrite)) as write:
-        write(read_selected(paths, report, wanted, progress=progress), conversion)
+        chosen = chosen.replace(align=Align("auto"))
+    with writing_to(str(dst), fmt, chosen.split_by, overwrite=replaces(overwrite)) as write:
+        write(read_selected(paths, report, chosen, progress=progress), conversion)
         report.require_balance()
         report.require_match()
         if table != "catalog":
             require_rows(report, paths)
-        if wanted.align is None and len(report.timed) > 1:
+        if chosen.align is None and len(report.timed) > 1:
             report.issue("not-aligned", f"{len(report.timed):,} inputs", rows=0)
         note_canonical(report, fmt, to)
         if account:
@@ -292,8 +292,8 @@ def merge(
     2
     """
     chosen = selected(selection, options)
-    wanted = _alignment(align if align is not None else chosen.align or "auto", offsets, keep_shift)
-    chosen = chosen.replace(align=wanted)
+    alignment = _alignment(align if align is not None else chosen.align or "auto", offsets, keep_shift)
+    chosen = chosen.replace(align=alignment)
     inputs = paths_of(src)
     if not inputs:
         raise UsageError("there is nothing to merge", expected="files, patterns or folders")
@@ -320,10 +320,10 @@ def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep
     if isinstance(align, str):
         from ktrace.stages.align import Align
 
-        wanted = Align.parse(align, offsets)
+        alignment = Align.parse(align, offsets)
     else:
-        wanted = replace(align, offsets={**align.offsets, **(offsets or {})})
-    return replace(wanted, keep_shift=wanted.keep_shift or keep_shift)
+        alignment = replace(align, offsets={**align.offsets, **(offsets or {})})
+    return replace(alignment, keep_shift=alignment.keep_shift or keep_shift)
 
 
 @contextmanager

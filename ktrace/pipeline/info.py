@@ -242,17 +242,17 @@ def _work() -> _Work:
 
 def _add_work(work: _Work, batch: Batch, column: str) -> None:
     """Adds the device work of a batch by name: its count and its ns."""
-    mine = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
+    is_work = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     if column == "total":
-        mine = pc.and_(mine, pc.equal(decoded(batch.column("metric")), "duration"))
-    names = encoded(batch.column("name").filter(mine))
+        is_work = pc.and_(is_work, pc.equal(decoded(batch.column("metric")), "duration"))
+    names = encoded(batch.column("name").filter(is_work))
     place = names.indices.fill_null(len(names.dictionary)).to_numpy(zero_copy_only=False)
-    total = batch.column(column).filter(mine).fill_null(0).to_numpy(zero_copy_only=False)
+    total = batch.column(column).filter(is_work).fill_null(0).to_numpy(zero_copy_only=False)
     totals, times = np.bincount(place, total), np.bincount(place)
     used = np.flatnonzero(times)
     if column == "total":
         times = np.zeros(len(times), np.int64)  # not bincount, whose weights are floats
-        np.add.at(times, place, batch.column("count").filter(mine).fill_null(1).to_numpy(zero_copy_only=False))
+        np.add.at(times, place, batch.column("count").filter(is_work).fill_null(1).to_numpy(zero_copy_only=False))
     texts = pa.concat_arrays([names.dictionary, pa.nulls(1, names.dictionary.type)]).take(pa.array(used)).to_pylist()
     for name, count, ns in zip(texts, times[used].tolist(), totals[used].tolist(), strict=True):
         entry = work[name]

@@ -99,8 +99,8 @@ def _stored(
 ) -> tuple[Stored, Report]:
     """Reads inputs and stores their rows until the stack closes. Raises OutputError from OSError for a full disk."""
     report = Report()
-    with ExitStack() as own:
-        held = own.enter_context(cache.storing(key))
+    with ExitStack() as opened:
+        held = opened.enter_context(cache.storing(key))
         batches = pair_halves(read_selected(paths, report, selection, progress=progress), report)
         try:
             store(batches, held.path, report, key or "")
@@ -119,7 +119,7 @@ def _stored(
         elif key and key == key_of(paths, selection):  # the inputs are what they were
             place = cache.keep(held, key)
         stored = Stored(place)
-        stack.push(own.pop_all())
+        stack.push(opened.pop_all())
     return stored, report
 
 
@@ -143,9 +143,9 @@ def idle_causes(overview: Overview, span: Span) -> list[tuple[str, int]] | None:
         ts, _ = values(gaps.columns, "ts")
         dur, _ = values(gaps.columns, "dur")
         inside = np.minimum(ts + dur, stop) - np.maximum(ts, start)
-        for cause, own in zip(decoded(gaps.column("name")).to_pylist(), inside.tolist(), strict=True):
-            if own > 0:
-                time[cause] = time.get(cause, 0) + own
+        for cause, idle in zip(decoded(gaps.column("name")).to_pylist(), inside.tolist(), strict=True):
+            if idle > 0:
+                time[cause] = time.get(cause, 0) + idle
     return sorted(time.items(), key=lambda one: -one[1])
 
 

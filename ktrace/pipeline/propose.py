@@ -41,8 +41,8 @@ class Trial:
 
 def known_as(path: str) -> Detected | None:
     """Returns the format that knows the words of a table, so that it needs no mapping; None if there is none."""
-    found = (match for match in detect(path) if match.score >= Score.DIALECT and match.format != FORMAT)
-    return next(found, None)
+    matches = (match for match in detect(path) if match.score >= Score.DIALECT and match.format != FORMAT)
+    return next(matches, None)
 
 
 def propose(path: str, lines: Sequence[str] = ()) -> Proposal:

@@ -80,21 +80,21 @@ def read_batches(
     Raises InputError and its subclasses at the first batch of an input that can't be read.
     """
     named = expanded(paths, report, format if map is None else mapped_format(format))
-    found = named if part is not None else [one for each in named for one in in_parts(each)]
+    inputs = named if part is not None else [one for each in named for one in in_parts(each)]
     taken = Labels() if labelled is None else labelled
     options = {"keep_export": "yes"} if keep_export else {}
     options |= {"map": mapping_of(map).text()} if map is not None else {}
-    bad, own = BadFiles(report), _InlineCaptures(report, jobs)
-    for one, wanted in zip(found, labels(found), strict=True):
-        label = taken.free(wanted)
+    bad, captures = BadFiles(report), _InlineCaptures(report, jobs)
+    for one, name in zip(inputs, labels(inputs), strict=True):
+        label = taken.free(name)
         report.path = one.path
         conversion = Conversion(report, label, batch_rows, options, progress=progress, jobs=jobs)
         batches = taken.apart(_batches(one, conversion, pushdown, part), one.path, report)
-        batches = own.attached(batches, one.path) if replays else batches
+        batches = captures.attached(batches, one.path) if replays else batches
         yield from bad.left_out(one.path, batches, waiting=True) if one.found else batches
     bad.end()
     report.path = None
-    yield from own.arrows.rows(report, "own-captures", report.rows_read) if own.arrows else ()
+    yield from captures.arrows.rows(report, "own-captures", report.rows_read) if captures.arrows else ()
 
 
 def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
@@ -183,9 +183,9 @@ def read_selected(
     stages = _stages(selection, report, labelled)
     columns = _columns_of(columns, stages)
     if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "capture", "clock", "explain"}:
-        known = _columnar(paths, selection.from_)
-        if known is not None:
-            batches = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
+        columnar = _columnar(paths, selection.from_)
+        if columnar is not None:
+            batches = _cropped_twice(paths, report, selection.replace(from_=columnar), progress, columns)
             for name in ("pair", "filter", "coarsen") if stages.keys() & {"filter", "coarsen"} else ():
                 batches = stages[name](batches) if name in stages else batches
             return batches
@@ -352,10 +352,10 @@ def _columnar(paths: Sequence[str], from_: str | None) -> str | None:
     if not (source.is_folder or Path(paths[0]).is_file()):
         return None
     try:
-        known = by_name(from_) if from_ else choose(source)
+        fmt = by_name(from_) if from_ else choose(source)
     except KtraceError:  # raised again when it is read
         return None
-    return known.name if known.read_part else None
+    return fmt.name if fmt.read_part else None
 
 
 def _cropped_twice(

@@ -106,33 +106,33 @@ def canonical_inputs(paths: Sequence[str], report: Report) -> list[str]:
     Files of a folder that no format recognises are noted in the report. Raises InputError if a pattern matches no file,
     or a folder contains no canonical file.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         inputs = expanded([path], report)
-        mine = [one.path for one in inputs if one.format is None or one.format.name in CANONICAL]
-        if not mine:
+        canonical = [one.path for one in inputs if one.format is None or one.format.name in CANONICAL]
+        if not canonical:
             raise InputError(
                 "is a folder without a canonical file",
                 path=path,
                 expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
                 remedy="convert it first: ktrace convert IN -o OUT.jsonl",
             )
-        found += mine
-    return found
+        files += canonical
+    return files
 
 
 def _format(source: Source) -> str:
     sample = source.sample()
     formats = tuple(by_name(name) for name in CANONICAL)
-    found = [(match.score, match.format) for match in detect_sample(sample, formats) if not match.failed]
-    if not found:
+    matches = [(match.score, match.format) for match in detect_sample(sample, formats) if not match.failed]
+    if not matches:
         raise InputError(
             "isn't a canonical file",
             path=source.path,
             expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
             remedy="convert it first: ktrace convert IN -o OUT.jsonl",
         )
-    return max(found)[1]
+    return max(matches)[1]
 
 
 def _texts(source: Source, fmt: Format) -> Iterator[RecordRun | Fault]:

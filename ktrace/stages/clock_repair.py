@@ -143,10 +143,10 @@ class _Stage:
 
     def give(self, report: Report) -> Iterator[Batch]:
         """Yields all rows, moved where a clock is apart, and reports how."""
-        found = self._found()
-        failed = sum(one.early for one in found.values()) >= PART * sum(one.of for one in found.values())
-        moved = {key: one for key, one in found.items() if failed and one.early and one.early >= PART * one.of}
-        _account(report, found, moved)
+        devices = self._found()
+        failed = sum(one.early for one in devices.values()) >= PART * sum(one.of for one in devices.values())
+        moved = {key: one for key, one in devices.items() if failed and one.early and one.early >= PART * one.of}
+        _account(report, devices, moved)
         if moved:
             yield to_batch("catalog", list(_facts(report)))
         for number, record in enumerate(self._records):
@@ -166,8 +166,8 @@ class _Stage:
         ts, has = (column.copy() for column in values(batch.columns, "ts"))
         for place, key in enumerate(self._devices):
             if key in moved:
-                mine = rows[(number == place) & has[rows]]
-                ts[mine] += moved[key].steps.shift_at(ts[mine])
+                on_device = rows[(number == place) & has[rows]]
+                ts[on_device] += moved[key].steps.shift_at(ts[on_device])
         place = batch.columns.schema.get_field_index("ts")
         return Batch(
             batch.record, batch.columns.set_column(place, "ts", pa.array(ts, mask=None if has.all() else ~has))
@@ -182,29 +182,31 @@ class _Stage:
         slack = self._slack(work, calls, call, places)
         number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         device = np.array([number[key] for key in keys], np.int32)[work["place"]]
-        found = {}
+        devices = {}
         for key, place in number.items():
-            mine = np.flatnonzero(device == place)
-            known = mine[call[mine] >= 0]
-            if len(known):
-                begins = work["ts"][known]
-                need = calls["ts"][call[known]] - begins
+            on_device = np.flatnonzero(device == place)
+            launched = on_device[call[on_device] >= 0]
+            if len(launched):
+                begins = work["ts"][launched]
+                need = calls["ts"][call[launched]] - begins
                 early = need > TOLERANCE
-                mine = mine[np.argsort(work["ts"][mine], kind="stable")]
+                on_device = on_device[np.argsort(work["ts"][on_device], kind="stable")]
                 move = move_of(begins, need)
-                steps = steps_of(move, work["ts"][mine], work["end"][mine])
-                left = (slack[known] - steps.shift_at(begins))[slack[known] < _NEVER]
+                steps = steps_of(move, work["ts"][on_device], work["end"][on_device])
+                left = (slack[launched] - steps.shift_at(begins))[slack[launched] < _NEVER]
                 least = int(left.min()) if len(left) else None
-                found[key] = _Found(steps, move, int(early.sum()), len(known), least)
-        return found
+                devices[key] = _Found(steps, move, int(early.sum()), len(launched), least)
+        return devices
 
     def _launches(self, work: Structured, calls: Structured, places: list[dict[str, Any]]) -> Int64:
         """The index of the call of each piece of work, -1 where it isn't known."""
-        process, machine, known = _processes(places)
+        process, machine, has_process = _processes(places)
 
         def correlated(rows: Structured) -> Correlated:
             place = rows["place"]
-            return Correlated(np.ascontiguousarray(rows["correlation"]), process[place], machine[place], known[place])
+            return Correlated(
+                np.ascontiguousarray(rows["correlation"]), process[place], machine[place], has_process[place]
+            )
 
         def first_and_longest() -> tuple[Int64, ...]:
             return calls["ts"] - calls["end"], calls["ts"]
@@ -212,10 +214,10 @@ class _Stage:
         call = find_launches(correlated(work), correlated(calls), first_and_longest)
         source = np.array([one["source"] for one in places])
         for name, links in self._links.items():
-            mine = np.flatnonzero((source[work["place"]] == name) & (work["correlation"] == 0))
+            without_id = np.flatnonzero((source[work["place"]] == name) & (work["correlation"] == 0))
             theirs = np.flatnonzero(source[calls["place"]] == name)
-            at = linked([links.get(part) for part in range(len(links))], work["id"][mine], calls["id"][theirs])
-            call[mine[at >= 0]] = theirs[at[at >= 0]]
+            at = linked([links.get(part) for part in range(len(links))], work["id"][without_id], calls["id"][theirs])
+            call[without_id[at >= 0]] = theirs[at[at >= 0]]
         return call
 
     def _slack(self, work: Structured, calls: Structured, call: Int64, places: list[dict[str, Any]]) -> Int64:
@@ -229,17 +231,17 @@ class _Stage:
         launched = np.flatnonzero(call >= 0)
         of_call = process[calls["place"][call[launched]]]
         for number in np.unique(process[self._waits.rows["place"]]).tolist():
-            mine = launched[of_call == number]
-            used = [places[place] for place in np.unique(work["place"][mine]).tolist()]
+            of_thread = launched[of_call == number]
+            used = [places[place] for place in np.unique(work["place"][of_thread]).tolist()]
             if len({one["device"] for one in used}) != 1:
                 continue
             waits = self._waits.rows[process[self._waits.rows["place"]] == number]
             if len({one["stream"] for one in used}) != 1:
                 waits = waits[~waits["stream"]]
             waits = waits[np.argsort(waits["ts"], kind="stable")]
-            at = np.searchsorted(waits["ts"], calls["end"][call[mine]], "left")
+            at = np.searchsorted(waits["ts"], calls["end"][call[of_thread]], "left")
             there = at < len(waits)
-            slack[mine[there]] = waits["end"][at[there]] - work["end"][mine[there]]
+            slack[of_thread[there]] = waits["end"][at[there]] - work["end"][of_thread[there]]
         return slack
 
 
@@ -253,8 +255,8 @@ def _processes(places: list[dict[str, Any]]) -> tuple[Any, Any, Any]:
     keys = [(one["source"], one["host"], one["pid"]) for one in places]
     process = [numbers[key] for key in keys]
     machine = [numbers[key[:2]] for key in keys]
-    known = [key[2] is not None for key in keys]
-    return np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_)
+    has_process = [key[2] is not None for key in keys]
+    return np.array(process, np.int32), np.array(machine, np.int32), np.array(has_process, np.bool_)
 
 
 def _on_device(batch: Batch) -> Bools:
@@ -266,9 +268,9 @@ def _on_device(batch: Batch) -> Bools:
     return words_in(batch.column("kind"), DEVICE_KINDS) | (placed & ~host)
 
 
-def _account(report: Report, found: dict[Any, _Found], moved: dict[Any, _Found]) -> None:
+def _account(report: Report, devices: dict[Any, _Found], moved: dict[Any, _Found]) -> None:
     """Reports what is known of the clock of each device, and which were moved."""
-    for key, one in found.items():
+    for key, one in devices.items():
         entry: dict[str, Any] = {"source": key[0], "device": key[2], "early": one.early, "of": one.of}
         label = f"{key[0]}, device {key[2]}" if key[2] is not None else str(key[0])
         if key in moved:
@@ -279,7 +281,7 @@ def _account(report: Report, found: dict[Any, _Found], moved: dict[Any, _Found])
             entry |= {"moved": False}
             report.issue("clock-kept", label, f"{one.early:,} of {one.of:,} begin more than 1 us before their calls", 0)
         report.clocks.append(entry)
-    if not found:
+    if not devices:
         report.issue("clock-kept", "all devices", "no work has a known call", 0)
 
 

@@ -78,12 +78,12 @@ class Nodes:
         """The ids in rising order without 0 and without those that several nodes have, and the node of each."""
         ids = np.frombuffer(self._ids, np.int64) if len(self._ids) else np.zeros(0, np.int64)
         order = np.argsort(ids, kind="stable")
-        found = ids[order]
-        single = np.ones(len(found), np.bool_)
-        single[1:] &= found[1:] != found[:-1]
-        single[:-1] &= found[1:] != found[:-1]
-        kept = single & (found > 0)
-        return found[kept], order[kept]
+        sorted_ids = ids[order]
+        single = np.ones(len(sorted_ids), np.bool_)
+        single[1:] &= sorted_ids[1:] != sorted_ids[:-1]
+        single[:-1] &= sorted_ids[1:] != sorted_ids[:-1]
+        kept = single & (sorted_ids > 0)
+        return sorted_ids[kept], order[kept]
 
     def get(self, number: int) -> tuple[str, dict[str, msgspec.Raw]]:
         """The name and the arguments of a node."""
@@ -111,14 +111,14 @@ def with_nodes(batches: Iterable[Batch], nodes: Nodes, report: Report) -> Iterat
     ledger = report.stage(_STAGE)
     ledger.taken = ledger.given = passed
     ledger.added["nodes"] = len(nodes)
-    found = int(join.is_joined.sum())
-    ledger.removed["arguments of a row"] = found
-    if found:
-        report.issue("joined-node", _STAGE, f"{found:,} of {len(nodes):,} nodes", found, stage=ledger)
+    joined = int(join.is_joined.sum())
+    ledger.removed["arguments of a row"] = joined
+    if joined:
+        report.issue("joined-node", _STAGE, f"{joined:,} of {len(nodes):,} nodes", joined, stage=ledger)
     if join.without:
         report.issue("row-without-node", "the timeline", "", join.without, stage=ledger)
-    if found < len(nodes):
-        report.issue("unmatched-node", _STAGE, join.why(), len(nodes) - found, stage=ledger)
+    if joined < len(nodes):
+        report.issue("unmatched-node", _STAGE, join.why(), len(nodes) - joined, stage=ledger)
 
 
 def _record_functions(batch: Batch) -> Int64 | None:
@@ -151,20 +151,22 @@ class _Join:
         """Yields the rows of a batch."""
         self._has_ids = True
         at = np.searchsorted(self._ids, ids)
-        known = at < len(self._ids)
-        known[known] = self._ids[at[known]] == ids[known]
-        known &= ids > 0
-        if self._nodes.pid is not None and known.any():
-            mine = pc.fill_null(pc.equal(batch.column("pid"), self._nodes.pid), False).to_numpy(zero_copy_only=False)
-            self._others["the row with its id is of another process"] += int((known & ~mine).sum())
-            known &= mine
-        self.without += int(((ids > 0) & ~known).sum())
-        if not known.any():
+        has_node = at < len(self._ids)
+        has_node[has_node] = self._ids[at[has_node]] == ids[has_node]
+        has_node &= ids > 0
+        if self._nodes.pid is not None and has_node.any():
+            of_process = pc.fill_null(pc.equal(batch.column("pid"), self._nodes.pid), False).to_numpy(
+                zero_copy_only=False
+            )
+            self._others["the row with its id is of another process"] += int((has_node & ~of_process).sum())
+            has_node &= of_process
+        self.without += int(((ids > 0) & ~has_node).sum())
+        if not has_node.any():
             yield batch
             return
         for start in range(0, len(batch), _ROWS):
             part = slice(start, start + _ROWS)
-            number = np.where(known[part], self._number[np.minimum(at[part], len(self._ids) - 1)], -1)
+            number = np.where(has_node[part], self._number[np.minimum(at[part], len(self._ids) - 1)], -1)
             yield self._with_arguments(Batch("events", batch.columns.slice(start, _ROWS)), number)
 
     def _with_arguments(self, batch: Batch, number: Int64) -> Batch:

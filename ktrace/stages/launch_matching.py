@@ -113,7 +113,7 @@ class Matching:
     def __init__(
         self,
         launches: list[Launch],
-        known: Catalog,
+        facts: Catalog,
         seen: Kernels,
         kernels: pa.Table,
         catalog: Catalog,
@@ -126,7 +126,7 @@ class Matching:
         self._names = list(seen.names.rows)
         self._place, self._size, self._name = (kernels[name].to_numpy() for name in ("place", "size", "name"))
         self._process = _processes(
-            _Side({(launch.process, launch.device) for launch in launches}, known),
+            _Side({(launch.process, launch.device) for launch in launches}, facts),
             _Side({(place[_PID], place[_DEVICE]) for place in self._places}, catalog),
         )
         self.kernel = np.full(len(launches), -1, np.int64)
@@ -135,11 +135,11 @@ class Matching:
 
     def _find(self) -> None:
         """Sets the row of the kernel for each launch, or -1 and the reason."""
-        mine: defaultdict[int | None, list[int]] = defaultdict(list)
+        by_process: defaultdict[int | None, list[int]] = defaultdict(list)
         for number, launch in enumerate(self._launches):
-            mine[launch.process].append(number)
+            by_process[launch.process].append(number)
         pids = [place[_PID] for place in self._places]
-        for process, numbers in mine.items():
+        for process, numbers in by_process.items():
             if process not in self._process:
                 self._say(numbers, f"no process of the timeline matches {process}")
                 continue
@@ -151,11 +151,11 @@ class Matching:
         for number in numbers:
             self.why[number] = why
 
-    def _match(self, mine: Int64, theirs: Int64) -> None:
+    def _match(self, measured: Int64, theirs: Int64) -> None:
         """Finds the kernels of the launches of a process, each by the strictest spelling that finds its name."""
         reason = ""
         for spelling in SPELLINGS:
-            here, there = self._keys(mine, theirs, spelling)
+            here, there = self._keys(measured, theirs, spelling)
             if self._skip is not None:
                 reason = self._in_sequence(here, there, self._skip)
                 if not reason:
@@ -163,18 +163,18 @@ class Matching:
                 continue
             ours, others = np.isin(here.name, there.name), np.isin(there.name, here.name)
             self._pair_groups(here.where(ours), there.where(others))
-            mine, theirs = mine[~ours], theirs[~others]
+            measured, theirs = measured[~ours], theirs[~others]
         if reason:
-            self._say(mine.tolist(), reason)
+            self._say(measured.tolist(), reason)
 
-    def _keys(self, mine: Int64, theirs: Int64, spelling: Callable[[str], str]) -> tuple[Keys, Keys]:
+    def _keys(self, measured: Int64, theirs: Int64, spelling: Callable[[str], str]) -> tuple[Keys, Keys]:
         """The numbers by which rows are compared; sizes and devices only if all launches have them."""
-        launches = [self._launches[number] for number in mine.tolist()]
+        launches = [self._launches[number] for number in measured.tolist()]
         sized = all(launch.size[0] is not None for launch in launches)
         devices = [place[_DEVICE] for place in self._places]
-        own = {launch.device for launch in launches}
+        our_devices = {launch.device for launch in launches}
         others = {devices[place] for place in np.unique(self._place[theirs]).tolist()}
-        placed = None not in own and (len(own) > 1 or len(others) > 1)
+        placed = None not in our_devices and (len(our_devices) > 1 or len(others) > 1)
         names, numbers = Interner(), Interner()
 
         def key(name: str, device: int | None, size: tuple[int | None, ...]) -> tuple[Any, ...]:
@@ -190,7 +190,7 @@ class Matching:
         their_names = names.numbers(name for name, _ in there)
         their_keys = numbers.numbers(whole for _, whole in there)
         return (
-            Keys(mine, np.array(ours, np.int64), np.array(here, np.int64)),
+            Keys(measured, np.array(ours, np.int64), np.array(here, np.int64)),
             Keys(theirs, their_names[which], their_keys[which]),
         )
 
@@ -239,11 +239,11 @@ class _Side:
 
     def of_name(self, name: str | None) -> list[int | None]:
         """The processes with this name."""
-        return [pid for pid, known in self.names.items() if name and known == name]
+        return [pid for pid, process_name in self.names.items() if name and process_name == name]
 
     def of_devices(self, devices: set[int | None]) -> list[int | None]:
         """The processes that have one of these devices."""
-        return [pid for pid, own in self.devices.items() if own & devices]
+        return [pid for pid, used in self.devices.items() if used & devices]
 
 
 def _name(catalog: Catalog, pid: int | None) -> str | None:
@@ -261,19 +261,19 @@ def _processes(ours: _Side, theirs: _Side) -> dict[int | None, int | None]:
         return {pid: pid for pid in ours.devices}
     if len(ours.devices) == len(theirs.devices) == 1:
         return {next(iter(ours.devices)): next(iter(theirs.devices))}
-    found: dict[int | None, int | None] = {}
+    matched: dict[int | None, int | None] = {}
     for pid, name in ours.names.items():
         same = theirs.of_name(name)
         if len(same) == 1 and len(ours.of_name(name)) == 1:
-            found[pid] = same[0]
-    if not found and all(_own_devices(side) for side in (ours, theirs)):
+            matched[pid] = same[0]
+    if not matched and all(_own_devices(side) for side in (ours, theirs)):
         for pid, devices in ours.devices.items():
             for other in theirs.of_devices(devices):
-                found[pid] = other
-    return found
+                matched[pid] = other
+    return matched
 
 
 def _own_devices(side: _Side) -> bool:
     """Whether each process has one device, and no two processes the same one."""
-    devices = [device for own in side.devices.values() for device in own]
+    devices = [device for used in side.devices.values() for device in used]
     return len(devices) == len(side.devices) == len(set(devices)) and None not in devices

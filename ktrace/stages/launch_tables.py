@@ -83,13 +83,13 @@ class Launches:
         heads = is_launch(batch)
         if not heads.any() and self._pending is None:
             return batch, []
-        mine = heads | self._is_detail(batch, batch.column("id").filter(pa.array(heads)))
-        rest = None if mine.all() else Batch("summaries", batch.columns.filter(pa.array(~mine)))
-        if not mine.any():
+        is_ours = heads | self._is_detail(batch, batch.column("id").filter(pa.array(heads)))
+        rest = None if is_ours.all() else Batch("summaries", batch.columns.filter(pa.array(~is_ours)))
+        if not is_ours.any():
             return rest, []
-        self._ledger.taken += int(mine.sum())
-        rows = _plain(batch).filter(pa.array(mine))
-        is_head = heads[mine]
+        self._ledger.taken += int(is_ours.sum())
+        rows = _plain(batch).filter(pa.array(is_ours))
+        is_head = heads[is_ours]
         if self._pending is not None:
             is_head = np.concatenate([self._pending["head"].to_numpy(), is_head])
             rows = pa.concat_tables([self._pending.drop_columns("head"), rows], promote_options="default")
@@ -111,20 +111,20 @@ class Launches:
         order = np.argsort(ids)
         parent = batch.column("parent").to_numpy(zero_copy_only=False)
         at = positions(parent, ids[order])
-        known = at >= 0
-        launch = order[at[known]]
+        has_launch = at >= 0
+        launch = order[at[has_launch]]
         ts = batch.column("ts").to_numpy(zero_copy_only=False)
-        inside = known.copy()
-        inside[known] = (ts[known] >= 0) & (ts[known] < extents[launch])
+        inside = has_launch.copy()
+        inside[has_launch] = (ts[has_launch] >= 0) & (ts[has_launch] < extents[launch])
         self._ledger.given += int(inside.sum())
-        if not known.all():
-            self._ledger.removed["launch left out"] += int((~known).sum())
-        if (known & ~inside).any():
-            self._ledger.removed["outside of the launch"] += int((known & ~inside).sum())
+        if not has_launch.all():
+            self._ledger.removed["launch left out"] += int((~has_launch).sum())
+        if (has_launch & ~inside).any():
+            self._ledger.removed["outside of the launch"] += int((has_launch & ~inside).sum())
         if not inside.any():
             return
         kept = batch.columns.filter(pa.array(inside)).drop_columns(["parent", "clock", "timing"])
-        moved = pa.array(ts[inside] + begins[launch[inside[known]]])
+        moved = pa.array(ts[inside] + begins[launch[inside[has_launch]]])
         made = {name: kept.column(name) for name in kept.schema.names} | {"ts": moved}
         yield _batch(made, kept.num_rows)
 
@@ -145,12 +145,12 @@ class Launches:
         """Which rows are metrics and notes of launches."""
         if not batch.has("parent"):
             return np.zeros(len(batch), np.bool_)
-        known = [new, *(chunk for table in self._placed for chunk in table["id"].chunks)]
+        ids = [new, *(chunk for table in self._placed for chunk in table["id"].chunks)]
         if self._pending is not None:
-            known += self._pending["id"].filter(self._pending["head"]).chunks
+            ids += self._pending["id"].filter(self._pending["head"]).chunks
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
-        mine = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(known)))
-        result: Bools = mine.to_numpy(zero_copy_only=False)
+        is_detail = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(ids)))
+        result: Bools = is_detail.to_numpy(zero_copy_only=False)
         return result
 
     def _events(self, rows: pa.Table, is_head: Bools) -> Iterator[Batch]:
@@ -159,7 +159,15 @@ class Launches:
             return
         heads = rows.filter(pa.array(is_head))
         details = rows.filter(pa.array(~is_head))
-        places = self._place(heads)
+        # each launch gets a time
+        width = _widths(heads)
+        extent = np.where(width > 0, width, _EXTENT)
+        ends = self._cursor + np.cumsum(extent)
+        self._cursor = int(ends[-1]) if len(ends) else self._cursor
+        columns = {"id": heads["id"], "ts": pa.array(ends - extent), "dur": pa.array(width)}
+        columns |= {name: heads[name] for name in _PLACE if name in heads.schema.names}
+        places = pa.table(columns)
+        self._placed.append(places)
         of = pc.index_in(details["parent"], self._ids()).to_numpy()  # all launches are placed by now
         figure = present(details["value"])
         argument = pc.match_substring_regex(details["metric"], _OF_LAUNCH).to_numpy()
@@ -167,32 +175,20 @@ class Launches:
         twice = _repeated(details, of, counter)
         kernels = {name: places[name] for name in ("id", "ts", "dur")}
         kernels |= {name: heads[name] for name in ("source", "kind", "name", *_KERNEL) if name in heads.schema.names}
-        own = np.flatnonzero(~counter)
+        plain = np.flatnonzero(~counter)
         first = len(self._ids()) - len(heads)
-        arguments = _arguments(details.take(pa.array(own)), of[own] - first, heads)
+        arguments = _arguments(details.take(pa.array(plain)), of[plain] - first, heads)
         yield _batch({**kernels, **arguments}, len(heads))
         drawn = np.flatnonzero(counter & ~twice)
         yield from self._counters(details.take(pa.array(drawn)), of[drawn])
         self._ledger.given += len(heads) + len(drawn)
-        if len(own):
-            self._ledger.removed["argument of a slice"] += len(own)
+        if len(plain):
+            self._ledger.removed["argument of a slice"] += len(plain)
         if twice.any():
             self._ledger.removed["said twice"] += int(twice.sum())
 
     def _ids(self) -> pa.Array:
         return pa.chunked_array([chunk for table in self._placed for chunk in table["id"].chunks], pa.int64())
-
-    def _place(self, heads: pa.Table) -> pa.Table:
-        """Assigns a time to each launch."""
-        width = _widths(heads)
-        extent = np.where(width > 0, width, _EXTENT)
-        ends = self._cursor + np.cumsum(extent)
-        self._cursor = int(ends[-1]) if len(ends) else self._cursor
-        columns = {"id": heads["id"], "ts": pa.array(ends - extent), "dur": pa.array(width)}
-        columns |= {name: heads[name] for name in _PLACE if name in heads.schema.names}
-        placed = pa.table(columns)
-        self._placed.append(placed)
-        return placed
 
     def _counters(self, rows: pa.Table, of: Int64) -> Iterator[Batch]:
         """Yields the metrics as counters at the start of their kernel."""
@@ -228,8 +224,8 @@ def _batch(columns: dict[str, Any], rows: int) -> Batch:
     for name, column in columns.items():
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if array.null_count < rows:
-            known = name in arrow_schema("events").names
-            made[name] = array.cast(arrow_schema("events").field(name).type) if known else array
+            is_column = name in arrow_schema("events").names
+            made[name] = array.cast(arrow_schema("events").field(name).type) if is_column else array
     synthetic = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["synthetic"]))
     return Batch("events", pa.RecordBatch.from_pydict(made | {"timing": synthetic}))
 
@@ -249,7 +245,7 @@ def _repeated(rows: pa.Table, of: Int64, counter: Bools) -> Bools:
 
 def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array]:
     """The arguments of the kernels: a column for each metric, a list of the notes, the ranges around."""
-    found: dict[str, list[Any]] = {}
+    cells: dict[str, list[Any]] = {}
     notes: list[list[Any]] = [[] for _ in range(len(heads))]
     columns = (rows[name].to_pylist() for name in ("kind", "name", "metric", "value", "args"))
     for kernel, (kind, name, metric, value, args) in zip(of.tolist(), zip(*columns, strict=True), strict=True):
@@ -259,11 +255,11 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
         if kind == "note":
             notes[kernel].append({"text": name, **extra} if extra else name)
             continue
-        key = unique_name(metric, partial(_is_set, found, kernel), " #")
+        key = unique_name(metric, partial(_is_set, cells, kernel), " #")
         if value is None:
             text = next(iter(extra.values())) if len(extra) == 1 else extra
-        found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
-    made = {f"args.{key}": _typed(values) for key, values in found.items()}
+        cells.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
+    made = {f"args.{key}": _typed(values) for key, values in cells.items()}
     if any(notes):
         made["args.notes"] = pa.array([dump_json(given).encode() if given else None for given in notes], pa.binary())
     scopes = [dump_json(scope).encode() if scope else None for scope in heads["scope"].to_pylist()]

@@ -264,8 +264,8 @@ def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
     keys: dict[int, tuple[Any, ...]] = {}
     blocks: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        own = (*(row.get(name) for name in columns), *_section(row))
-        key = keys[row["id"]] = keys.get(row.get("parent", -1), own)
+        of_row = (*(row.get(name) for name in columns), *_section(row))
+        key = keys[row["id"]] = keys.get(row.get("parent", -1), of_row)
         blocks.setdefault(key, []).append(row)
     return list(blocks.values())
 
@@ -345,7 +345,7 @@ def _arguments(piece: _Slice) -> Row:
             arguments |= {f"args.{key}" if key in arguments else key: value for key, value in extra.items()}
         else:
             measure = figures | extra
-            name = names.free(_measure_name(row))
+            name = names.free(f"{row['metric']} ({row['unit']})" if row.get("unit") else str(row["metric"]))
             arguments[name] = measure["value"] if list(measure) == ["value"] else measure
         if "percent" in row:
             arguments.setdefault("percent", row["percent"])
@@ -354,10 +354,6 @@ def _arguments(piece: _Slice) -> Row:
     if "baseline" in piece.head:
         arguments["baseline"] = piece.head["baseline"]
     return arguments
-
-
-def _measure_name(row: Row) -> str:
-    return f"{row['metric']} ({row['unit']})" if row.get("unit") else str(row["metric"])
 
 
 def _ns(figure: float) -> int:

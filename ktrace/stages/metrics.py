@@ -90,9 +90,9 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
             continue
         apart += len(batch)
         if batch.record == "events" and is_sampled(batch):
-            found = _sampled(batch, numbers)
-            apart -= len(found)
-            samples.append(found)
+            of_samples = _sampled(batch, numbers)
+            apart -= len(of_samples)
+            samples.append(of_samples)
         if batch.record != "summaries":
             continue
         heads = pc.and_(pc.equal(decoded(batch.column("kind")), "kernel"), batch.column("parent").is_null())
@@ -184,8 +184,8 @@ def with_metrics(
         if batch.record == "events":
             _remember(batch, names if skip is None else None, seen)
             if len(others) < _NAMES:
-                mine = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
-                others.update(dict.fromkeys(decoded(batch.column("name").filter(mine).unique()).to_pylist()))
+                is_kernel = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
+                others.update(dict.fromkeys(decoded(batch.column("name").filter(is_kernel).unique()).to_pylist()))
         yield batch
     ledger = report.stage("metrics")
     ledger.taken = ledger.given = passed
@@ -201,17 +201,17 @@ def with_metrics(
 
 def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
     """Remembers the kernels of a batch; with `names` only those with one of these."""
-    wanted = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
+    selected = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
     if names is not None:
         name = batch.column("name")
         coded = encoded(name)
         is_wanted = [any(spelling(word) in names for spelling in SPELLINGS) for word in coded.dictionary.to_pylist()]
-        mine = pa.array(np.array(is_wanted, np.bool_)[coded.indices.to_numpy(zero_copy_only=False)])
+        is_named = pa.array(np.array(is_wanted, np.bool_)[coded.indices.to_numpy(zero_copy_only=False)])
         if batch.has("short_name"):
-            mine = pc.or_(mine, pc.is_in(decoded(batch.column("short_name")), pa.array(list(names))))
-        wanted = pc.and_(wanted, mine)
-    if pc.any(wanted).as_py():
-        seen.add(Batch("events", batch.columns.filter(wanted)))
+            is_named = pc.or_(is_named, pc.is_in(decoded(batch.column("short_name")), pa.array(list(names))))
+        selected = pc.and_(selected, is_named)
+    if pc.any(selected).as_py():
+        seen.add(Batch("events", batch.columns.filter(selected)))
 
 
 def _no_match(launches: list[Launch], why: list[str], kernels: Iterable[str]) -> InputError:
@@ -264,21 +264,21 @@ def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Itera
     schema = arrow_schema("events")
     for first in range(0, len(rows), _ROWS):
         part = rows.slice(first, _ROWS)
-        mine = places.kernels.take(pa.array(places.kernel[part["launch"].to_numpy()]))
+        launches = places.kernels.take(pa.array(places.kernel[part["launch"].to_numpy()]))
         if sampled:
-            inside = _inside(part, mine)
+            inside = _inside(part, launches)
             ledger.removed["outside of the launch"] += len(part) - int(pc.sum(inside).as_py() or 0)
-            part, mine = part.filter(inside), mine.filter(inside)
+            part, launches = part.filter(inside), launches.filter(inside)
         if not len(part):
             continue
-        mine = mine.combine_chunks()
+        launches = launches.combine_chunks()
         columns: dict[str, Any] = {
-            name: pa.array(values, schema.field(name).type).take(mine["place"].combine_chunks())
+            name: pa.array(values, schema.field(name).type).take(launches["place"].combine_chunks())
             for name, values in zip(PLACE, tracks, strict=True)
         }
-        columns |= {"ts": mine["ts"], "dur": mine["dur"], "parent": mine["id"]}
+        columns |= {"ts": launches["ts"], "dur": launches["dur"], "parent": launches["id"]}
         if sampled:
-            columns |= {"ts": pc.add(mine["ts"], part["ts"]), "track": pa.array(["PM sampling"] * len(part))}
+            columns |= {"ts": pc.add(launches["ts"], part["ts"]), "track": pa.array(["PM sampling"] * len(part))}
             for name in ("dur", "parent", "tid", "context", "stream"):
                 del columns[name]
         elif kind == "log":
@@ -286,7 +286,7 @@ def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Itera
         columns |= {name: part[name] for name in part.schema.names if name not in ("launch", "ts")}
         columns |= {"id": places.ids.take(columns["source"])}
         columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", kind), ("timing", "measured"))}
-        found = {
+        columns_made = {
             name: (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(
                 schema.field(name).type
             )
@@ -294,7 +294,7 @@ def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Itera
             if column.null_count < len(part)
         }
         ledger.given += len(part)
-        yield Batch("events", pa.RecordBatch.from_pydict(found))
+        yield Batch("events", pa.RecordBatch.from_pydict(columns_made))
 
 
 def _inside(samples: pa.Table, kernels: pa.Table) -> pa.ChunkedArray:

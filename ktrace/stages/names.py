@@ -50,15 +50,15 @@ def with_decoded_names(batch: Batch) -> Batch:
     changed = np.array([one != other for one, other in zip(words, readable, strict=True)], np.bool_)
     codes = pc.fill_null(names.indices, 0).to_numpy(zero_copy_only=False)
     named = present(names)
-    mine = changed[codes] & words_in(batch.column("kind"), DEVICE_KINDS) & named
-    if not mine.any():
+    changes = changed[codes] & words_in(batch.column("kind"), DEVICE_KINDS) & named
+    if not changes.any():
         return batch
-    shown = np.where(mine, codes + len(words), codes).astype(np.int32)
+    shown = np.where(changes, codes + len(words), codes).astype(np.int32)
     indices = pa.array(shown, mask=~named)
     columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
     columns["name"] = pa.DictionaryArray.from_arrays(indices, pa.array([*words, *readable], pa.string()))
     if MANGLED not in columns:
-        kept = pa.array(codes.astype(np.int32), mask=~mine)
+        kept = pa.array(codes.astype(np.int32), mask=~changes)
         columns[MANGLED] = pa.DictionaryArray.from_arrays(kept, pa.array(words, pa.string()))
     return Batch(batch.record, pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
 
@@ -96,10 +96,12 @@ class _Classifier:
 
     def learn(self, batch: Batch) -> None:
         """Reads the formats of sources from the catalog."""
-        mine = np.flatnonzero(words_in(batch.column("entity"), ("source",)))
-        if not len(mine) or not batch.has("facts"):
+        of_sources = np.flatnonzero(words_in(batch.column("entity"), ("source",)))
+        if not len(of_sources) or not batch.has("facts"):
             return
-        sources, texts = (decoded(batch.column(name)).take(pa.array(mine)).to_pylist() for name in ("source", "facts"))
+        sources, texts = (
+            decoded(batch.column(name)).take(pa.array(of_sources)).to_pylist() for name in ("source", "facts")
+        )
         for source, text in zip(sources, texts, strict=True):
             form = None if text is None else load_object(text).get("format")
             if isinstance(form, str):
@@ -121,11 +123,11 @@ class _Classifier:
                 columns[column] = _first(_spread(texts, which, rows, len(batch)), self._scopes(batch, device))
             elif any(text is not None for text in texts):
                 columns[column] = _spread(texts, which, rows, len(batch))
-        found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+        cells = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
         for name, column in columns.items():
             if column.null_count < len(column):
-                found[name] = _first(found[name], column) if name in found else column
-        return Batch(batch.record, pa.RecordBatch.from_arrays(list(found.values()), names=list(found)))
+                cells[name] = _first(cells[name], column) if name in cells else column
+        return Batch(batch.record, pa.RecordBatch.from_arrays(list(cells.values()), names=list(cells)))
 
     def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
         """The distinct labels of these rows, and for each row the index of its label."""
@@ -167,8 +169,8 @@ def _codes(column: pa.DictionaryArray) -> Int64:
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:
     """A column of this length: `rows` have the texts with the indices `which`, all others are null."""
     words = Interner()
-    own = np.array([-1 if text is None else words[text] for text in texts], np.int32)
-    codes = own[which] if len(texts) else np.zeros(0, np.int32)
+    codes_of = np.array([-1 if text is None else words[text] for text in texts], np.int32)
+    codes = codes_of[which] if len(texts) else np.zeros(0, np.int32)
     if len(rows) < length:
         spread = np.full(length, -1, np.int32)
         spread[rows] = codes

@@ -143,8 +143,8 @@ class Gathered:
         api, op, range_, work = (
             words_in(batch.column("kind"), kinds) for kinds in (("api",), ("op",), ("range",), DEVICE_KINDS)
         )
-        if api.any() and (mine := api & self._is_call(batch.column("name"))).any():
-            self._calls += _some(batch, mine, _CALLS).to_pylist()
+        if api.any() and (is_call := api & self._is_call(batch.column("name"))).any():
+            self._calls += _some(batch, is_call, _CALLS).to_pylist()
         if batch.has("args"):
             work = work & ~truth(pc.match_substring(decoded(batch.column("args")), '"captured_in":'))
         if work.any() and not batch.has("args.captured_in"):
@@ -162,15 +162,15 @@ class Gathered:
         launches = [row for row in self._calls if _GRAPH.search(row["name"]) and row.get("correlation")]
         launches.sort(key=lambda row: row["ts"])
         correlation, ts, ids, node, shape = self._columns()
-        mine = np.flatnonzero(np.isin(correlation, [row["correlation"] for row in launches]))
-        order = mine[np.lexsort((ids[mine], ts[mine], correlation[mine]))]
+        launched = np.flatnonzero(np.isin(correlation, [row["correlation"] for row in launches]))
+        order = launched[np.lexsort((ids[launched], ts[launched], correlation[launched]))]
         correlation, ids, node, shape = (column[order] for column in (correlation, ids, node, shape))
         shapes = self._shapes.all()
         works = [_work(one) for one in shapes]
-        known: dict[Any, int] = {}
-        stream = [known.setdefault((one["device"], one["stream"]), len(known)) for one in shapes]
+        numbers: dict[Any, int] = {}
+        stream = [numbers.setdefault((one["device"], one["stream"]), len(numbers)) for one in shapes]
         around = self._around(launches, lambda name: _SIZE.search(name) is not None)
-        found = []
+        made = []
         for row in {row["correlation"]: row for row in launches}.values():
             low, high = np.searchsorted(correlation, [row["correlation"], row["correlation"] + 1]).tolist()
             places: defaultdict[int, list[int]] = defaultdict(list)
@@ -179,10 +179,12 @@ class Gathered:
             if len(places) > 1 and (places_of := _in_order(node[low:high])) is not None:
                 places = defaultdict(list, {0: (low + places_of).tolist()})
             if places:
-                names = tuple(tuple(works[number] for number in shape[own].tolist()) for own in places.values())
+                names = tuple(
+                    tuple(works[number] for number in shape[on_stream].tolist()) for on_stream in places.values()
+                )
                 size, run = _size(around[row["id"]]), Run(row.get("pid"), self._base())
-                found.append(Replay(names, tuple(ids[own] for own in places.values()), size, run))
-        return found
+                made.append(Replay(names, tuple(ids[on_stream] for on_stream in places.values()), size, run))
+        return made
 
     def _columns(self) -> tuple[Int64, ...]:
         """Correlation, time, id, node and shape of all device work."""
@@ -222,8 +224,8 @@ class Gathered:
     def _base(self) -> int | None:
         """The unix time of the clock's 0."""
         entry = next((one for one in self._catalog if one.entity == "clock"), None)
-        found = entry.facts.get("unix_ns") if entry else None
-        return found if isinstance(found, int) else None
+        base = entry.facts.get("unix_ns") if entry else None
+        return base if isinstance(base, int) else None
 
     def _around(self, calls: list[Row], test: Any = None) -> dict[int, list[Row]]:
         """The spans around each call, by its id, the outermost first."""
@@ -233,11 +235,11 @@ class Gathered:
             thread = row.get("pid"), row.get("tid")
             if thread in threads and (test is None or test(row["name"])):
                 spans[thread].append(row)
-        found: dict[int, list[Row]] = {}
+        spans_of: dict[int, list[Row]] = {}
         for thread in threads:
-            mine = (row for row in calls if (row.get("pid"), row.get("tid")) == thread)
-            found |= _enclosing(sorted(mine, key=lambda row: row["ts"]), spans[thread])
-        return found
+            of_thread = (row for row in calls if (row.get("pid"), row.get("tid")) == thread)
+            spans_of |= _enclosing(sorted(of_thread, key=lambda row: row["ts"]), spans[thread])
+        return spans_of
 
     def _near(self, calls: list[Row]) -> Iterator[Row]:
         """The spans that end after the first of these calls and begin before the last."""
@@ -245,10 +247,10 @@ class Gathered:
         for columns in self._spans:
             if "dur" in columns.schema.names:
                 begin = columns.column("ts")
-                mine = pc.and_(
+                is_near = pc.and_(
                     pc.less_equal(begin, last), pc.greater_equal(pc.add(begin, columns.column("dur")), first)
                 )
-                yield from columns.filter(mine).to_pylist()
+                yield from columns.filter(is_near).to_pylist()
 
 
 def _in_order(nodes: Int64) -> Int64 | None:
@@ -258,28 +260,28 @@ def _in_order(nodes: Int64) -> Int64 | None:
 
 def gathered(batches: Iterable[Batch], *, captures: bool) -> dict[str, Gathered]:
     """What was gathered of each source."""
-    found: dict[str, Gathered] = {}
+    by_source: dict[str, Gathered] = {}
     for batch in batches:
-        see(batch, found, captures=captures)
-    return found
+        see(batch, by_source, captures=captures)
+    return by_source
 
 
-def see(batch: Batch, found: dict[str, Gathered], *, captures: bool) -> None:
+def see(batch: Batch, by_source: dict[str, Gathered], *, captures: bool) -> None:
     """Adds a batch to what was gathered of its sources."""
     if batch.record in ("events", "catalog"):
         for source, rows in each_source(batch):
-            found.setdefault(source, Gathered(captures=captures)).add(rows)
+            by_source.setdefault(source, Gathered(captures=captures)).add(rows)
 
 
-def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
+def _some(batch: Batch, selected: Bools, names: Iterable[str]) -> pa.RecordBatch:
     there = [name for name in names if batch.has(name)]
-    return batch.columns.select(there).filter(pa.array(mine))
+    return batch.columns.select(there).filter(pa.array(selected))
 
 
 def _enclosing(calls: list[Row], spans: list[Row]) -> dict[int, list[Row]]:
     """The spans of one thread around each of its calls, which are sorted by time."""
     spans.sort(key=lambda row: (row["ts"], -row["dur"]))
-    found: dict[int, list[Row]] = {}
+    spans_of: dict[int, list[Row]] = {}
     stack: list[Row] = []
     place = 0
     for call in calls:
@@ -288,8 +290,8 @@ def _enclosing(calls: list[Row], spans: list[Row]) -> dict[int, list[Row]]:
             stack.append(spans[place])
             place += 1
         end = call["ts"] + (call.get("dur") or 0)
-        found[call["id"]] = [row for row in stack if row["ts"] + row["dur"] >= end]
-    return found
+        spans_of[call["id"]] = [row for row in stack if row["ts"] + row["dur"] >= end]
+    return spans_of
 
 
 def _size(around: list[Row]) -> int | None:
@@ -300,36 +302,36 @@ def _size(around: list[Row]) -> int | None:
     return None
 
 
-def _facts_of_spans(around: list[Row], known: dict[int, Row]) -> Row:
+def _facts_of_spans(around: list[Row], inputs: dict[int, Row]) -> Row:
     """What the spans around a call tell of it: its operator with its inputs, its module, and all of them."""
     spans = [row for row in around if row["kind"] == "op" or row["name"].startswith(MODULE)]
     if not spans:
         return {}
-    found: Row = {CAPTURED_IN: dump_json([row["name"] for row in spans]).encode()}
+    facts: Row = {CAPTURED_IN: dump_json([row["name"] for row in spans]).encode()}
     operators = [row for row in spans if row["kind"] == "op"]
     for row in operators:
-        if row["id"] not in known:
-            known[row["id"]] = _inputs(row)
+        if row["id"] not in inputs:
+            inputs[row["id"]] = _inputs(row)
     if operators:
-        found |= {"operator": operators[-1]["name"], **known[operators[-1]["id"]]}
-    if any(DIMS in known[row["id"]] for row in operators[:-1]):
-        dims = (known.get(row["id"], {}).get(DIMS, b"null").decode() for row in spans)
-        found[CAPTURED_DIMS] = f"[{','.join(dims)}]".encode()
+        facts |= {"operator": operators[-1]["name"], **inputs[operators[-1]["id"]]}
+    if any(DIMS in inputs[row["id"]] for row in operators[:-1]):
+        dims = (inputs.get(row["id"], {}).get(DIMS, b"null").decode() for row in spans)
+        facts[CAPTURED_DIMS] = f"[{','.join(dims)}]".encode()
     module = next((row["name"] for row in reversed(spans) if row["kind"] != "op"), None)
     if module is not None:
-        found["module"] = module.removeprefix(MODULE)
-    return found
+        facts["module"] = module.removeprefix(MODULE)
+    return facts
 
 
 def _inputs(operator: Row) -> Row:
     """The inputs of an operator as JSON texts, and the number that tells its calls apart."""
-    found: Row = {} if operator.get("external_id") is None else {"operator_id": operator["external_id"]}
+    facts: Row = {} if operator.get("external_id") is None else {"operator_id": operator["external_id"]}
     text = load_object(operator.get("args"))
     for key in SHAPES:
         value = operator.get(f"args.{key}", text.get(key))
         if value is not None:
-            found[key] = value if isinstance(value, bytes) else dump_json(value).encode()
-    return found
+            facts[key] = value if isinstance(value, bytes) else dump_json(value).encode()
+    return facts
 
 
 def _launched(call: Row) -> str:
@@ -380,20 +382,20 @@ def matched(replays: Sequence[Replay], captures: Sequence[Capture]) -> Matched:
         groups[_candidates(replay, captures, fits)].append(replay)
     ids, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     facts: list[dict[str, Any]] = []
-    known: dict[tuple[Streams, tuple[int, ...]], list[Int64]] = {}
+    agreed: dict[tuple[Streams, tuple[int, ...]], list[Int64]] = {}
     reasons: Counter[str] = Counter()
     foreign = 0
-    for candidates, own in groups.items():
-        for place, replay in enumerate(own):
+    for candidates, members in groups.items():
+        for place, replay in enumerate(members):
             if not candidates:
                 reasons[_why(replay, captures)] += _pieces(replay)
                 continue
-            chosen = _chosen(candidates, captures, replay, place, len(own))
+            chosen = _chosen(candidates, captures, replay, place, len(members))
             key = replay.streams, chosen
-            if key not in known:
-                known[key] = _agreed(replay, [captures[number] for number in chosen], fits, facts)
+            if key not in agreed:
+                agreed[key] = _agreed(replay, [captures[number] for number in chosen], fits, facts)
             ids += replay.ids
-            numbers += known[key]
+            numbers += agreed[key]
             foreign += 0 if any(_same(captures[one].run, replay.run) for one in chosen) else _pieces(replay)
     return Matched(np.concatenate(ids), np.concatenate(numbers), facts, reasons, foreign)
 
@@ -403,18 +405,18 @@ def _pieces(replay: Replay) -> int:
 
 
 def _candidates(
-    replay: Replay, captures: Sequence[Capture], known: dict[tuple[Streams, tuple[str, ...]], Fit | None]
+    replay: Replay, captures: Sequence[Capture], fits: dict[tuple[Streams, tuple[str, ...]], Fit | None]
 ) -> tuple[int, ...]:
     """The captures that a replay can be of: those that are the same, else those of which it is a part."""
-    found = []
+    numbers = []
     for number, capture in enumerate(captures):
         key = replay.streams, capture.works
-        if key not in known:
-            known[key] = fit(*key)
-        if known[key] is not None and (ANY not in capture.works or _same(capture.run, replay.run)):
-            found.append(number)
-    same = [number for number in found if len(captures[number].works) == _pieces(replay)]
-    return tuple(same or found)
+        if key not in fits:
+            fits[key] = fit(*key)
+        if fits[key] is not None and (ANY not in capture.works or _same(capture.run, replay.run)):
+            numbers.append(number)
+    same = [number for number in numbers if len(captures[number].works) == _pieces(replay)]
+    return tuple(same or numbers)
 
 
 def _same(one: Run, other: Run) -> bool:
@@ -427,8 +429,12 @@ def fit(streams: Streams, works: tuple[str, ...]) -> Fit | None:
     if ANY in works:
         alike = len(streams) == 1 and len(streams[0]) == len(works) and all(map(_may_be, streams[0], works))
         return (tuple(range(len(works))),) if alike else None
-    found = _walk(streams, works)
-    return found if all(len(own) == len(calls) for own, calls in zip(streams, found, strict=True)) else None
+    calls_of = _walk(streams, works)
+    return (
+        calls_of
+        if all(len(works_of) == len(calls) for works_of, calls in zip(streams, calls_of, strict=True))
+        else None
+    )
 
 
 def _may_be(work: str, call: str) -> bool:
@@ -437,26 +443,28 @@ def _may_be(work: str, call: str) -> bool:
 
 def _walk(streams: Streams, works: tuple[str, ...]) -> Fit:
     """The calls of each stream, as far as they go."""
-    found: list[list[int]] = [[] for _ in streams]
+    calls_of: list[list[int]] = [[] for _ in streams]
     for number, work in enumerate(works):
         ready = [
             stream
-            for stream, own in enumerate(streams)
-            if len(found[stream]) < len(own) and own[len(found[stream])] == work
+            for stream, works_of in enumerate(streams)
+            if len(calls_of[stream]) < len(works_of) and works_of[len(calls_of[stream])] == work
         ]
         if not ready:
             continue
         stream = ready[0]
         if len(ready) > 1:
-            stream = max(ready, key=lambda one: _run(streams[one], len(found[one]), works, number))
-        found[stream].append(number)
-    return tuple(map(tuple, found))
+            stream = max(ready, key=lambda one: _run(streams[one], len(calls_of[one]), works, number))
+        calls_of[stream].append(number)
+    return tuple(map(tuple, calls_of))
 
 
-def _run(own: tuple[str, ...], place: int, works: tuple[str, ...], number: int) -> int:
+def _run(stream: tuple[str, ...], place: int, works: tuple[str, ...], number: int) -> int:
     """How many kernels of a stream from a place on are those of the calls from a number on."""
     count = 0
-    while place + count < len(own) and number + count < len(works) and own[place + count] == works[number + count]:
+    while (
+        place + count < len(stream) and number + count < len(works) and stream[place + count] == works[number + count]
+    ):
         count += 1
     return count
 
@@ -481,15 +489,15 @@ def _chosen(
 def _agreed(
     replay: Replay,
     captures: list[Capture],
-    known: dict[tuple[Streams, tuple[str, ...]], Fit | None],
+    fits_of: dict[tuple[Streams, tuple[str, ...]], Fit | None],
     facts: list[dict[str, Any]],
 ) -> list[Int64]:
     """For each stream the numbers of what the captures agree on for each piece of work, which `facts` gets."""
-    fits = [found for one in captures if (found := known[replay.streams, one.works]) is not None]
+    fits = [fit_ for one in captures if (fit_ := fits_of[replay.streams, one.works]) is not None]
     first = len(facts)
     for stream, works in enumerate(replay.streams):
         for place in range(len(works)):
-            one, *others = (own.facts[found[stream][place]] for own, found in zip(captures, fits, strict=True))
+            one, *others = (capture.facts[fit_[stream][place]] for capture, fit_ in zip(captures, fits, strict=True))
             agreed = {key: value for key, value in one.items() if all(other.get(key) == value for other in others)}
             facts.append(agreed | (BY_POSITION if agreed.keys() - {CALL} and ANY in captures[0].works else {}))
     lengths = [len(works) for works in replay.streams]
@@ -512,7 +520,7 @@ def _why(replay: Replay, captures: Sequence[Capture]) -> str:
         shown = ", ".join(map(str, counts[:5])) + (", ..." if len(counts) > 5 else "")
         return f"calls of CUDA tell no kernels, and the captures have {shown} calls for {pieces:,} pieces of work"
     furthest = max((_walk(replay.streams, capture.works) for capture in captures), key=lambda one: sum(map(len, one)))
-    stream = next(n for n, own in enumerate(replay.streams) if len(furthest[n]) < len(own))
+    stream = next(n for n, works_of in enumerate(replay.streams) if len(furthest[n]) < len(works_of))
     names = {COPY: "a copy", SET: "a set"}
     work = replay.streams[stream][len(furthest[stream])]
     matching = sum(map(len, furthest))
@@ -535,8 +543,8 @@ _COLUMNS: dict[str, pa.DataType] = {
 
 def captures_of(batches: Iterable[Batch]) -> list[Capture]:
     """The captures in the traces of some sources."""
-    found = gathered(batches, captures=True)
-    return [capture for source, one in found.items() for capture in one.captures(source)]
+    by_source = gathered(batches, captures=True)
+    return [capture for source, one in by_source.items() for capture in one.captures(source)]
 
 
 def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Report, arrows: Arrows) -> Iterator[Batch]:
@@ -547,16 +555,16 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
     spill = Spill(SPILL_BYTES)
     try:
         waiting, records = BatchSpool(spill, "replays"), []
-        found: dict[str, Gathered] = {}
+        by_source: dict[str, Gathered] = {}
         taken = 0
         for batch in batches:
-            see(batch, found, captures=False)
+            see(batch, by_source, captures=False)
             arrows.see(batch)
             taken += 0 if batch.record == "catalog" else len(batch)
             if len(batch):
                 waiting.append(batch.columns)
                 records.append(batch.record)
-        facts = {source: _facts(source, one, captures, report) for source, one in found.items()}
+        facts = {source: _facts(source, one, captures, report) for source, one in by_source.items()}
         if not any(one is not None for one in facts.values()) and "uncaptured" not in report.issues:
             report.issue("uncaptured", _STAGE, "the input has no replay of a graph whose kernels lack operators", 0)
         for number, record in enumerate(records):
@@ -635,14 +643,14 @@ def with_own_captures(
     If a call begins a capture, `again` reads the input once more. The ids of its rows are their places in the document.
     A batch waits until all calls before its device work are known. `arrows` gets those from the calls.
     """
-    own = _Own(again, report, arrows)
+    joiner = _Own(again, report, arrows)
     waiting: deque[tuple[Batch, int]] = deque()
     for batch in batches:
-        waiting.append((batch, own.see(batch)))
-        while waiting and own.is_known(waiting[0][1]):
-            yield from own.attached(*waiting.popleft())
+        waiting.append((batch, joiner.see(batch)))
+        while waiting and joiner.is_known(waiting[0][1]):
+            yield from joiner.attached(*waiting.popleft())
     for one in waiting:
-        yield from own.attached(*one)
+        yield from joiner.attached(*one)
 
 
 class _Own:
@@ -684,42 +692,42 @@ class _Own:
 class _Facts:
     """The facts of rows by id, which rise."""
 
-    def __init__(self, found: Matched) -> None:
-        order = np.argsort(found.ids)
-        self._ids, self._numbers = found.ids[order], found.numbers[order]
-        self._calls: list[tuple[str, int] | None] = [one.get(CALL) for one in found.facts]
+    def __init__(self, matches: Matched) -> None:
+        order = np.argsort(matches.ids)
+        self._ids, self._numbers = matches.ids[order], matches.numbers[order]
+        self._calls: list[tuple[str, int] | None] = [one.get(CALL) for one in matches.facts]
         self._columns = {
-            key: pa.array([one.get(key) for one in found.facts], type_)
+            key: pa.array([one.get(key) for one in matches.facts], type_)
             for key, type_ in _COLUMNS.items()
-            if any(key in one for one in found.facts)
+            if any(key in one for one in matches.facts)
         }
 
     def calls(self) -> dict[str, tuple[Int64, Int64]]:
         """The ids of rows whose call is known, and the id of the call of each, by the source of the calls."""
-        found = {}
+        by_source = {}
         for source in dict.fromkeys(call[0] for call in self._calls if call):
             ids = np.array([call[1] if call and call[0] == source else -1 for call in self._calls], np.int64)
             calls = ids[self._numbers]
-            found[source] = self._ids[calls >= 0], calls[calls >= 0]
-        return found
+            by_source[source] = self._ids[calls >= 0], calls[calls >= 0]
+        return by_source
 
     def attached(self, batch: Batch) -> Iterator[Batch]:
         """The rows of a batch, those with facts in one of their own."""
         place = positions(batch.column("id").to_numpy(), self._ids)
         place[~words_in(batch.column("kind"), DEVICE_KINDS)] = -1
-        mine = place >= 0
-        if not mine.any():
+        is_replayed = place >= 0
+        if not is_replayed.any():
             yield batch
             return
-        if not mine.all():
-            yield rows_where(batch, ~mine)
-        columns = rows_where(batch, mine).columns
+        if not is_replayed.all():
+            yield rows_where(batch, ~is_replayed)
+        columns = rows_where(batch, is_replayed).columns
         empty = [name for name in columns.schema.names if columns.column(name).null_count == len(columns)]
         columns = columns.drop_columns(empty)
-        numbers = pa.array(self._numbers[place[mine]])
+        numbers = pa.array(self._numbers[place[is_replayed]])
         taken = set(columns.schema.names)
-        for key, known in self._columns.items():
-            column = known.take(numbers)
+        for key, facts in self._columns.items():
+            column = facts.take(numbers)
             if key in GEOMETRY:
                 columns = _with_geometry(columns, key, column)
             elif column.null_count < len(column):
@@ -747,12 +755,12 @@ def _attached(batch: Batch, facts: dict[str, _Facts | None]) -> Iterator[Batch]:
         yield from [rows] if one is None else one.attached(rows)
 
 
-def _facts(source: str, found: Gathered, captures: list[Capture], report: Report, passed: int = -1) -> _Facts | None:
+def _facts(source: str, work: Gathered, captures: list[Capture], report: Report, passed: int = -1) -> _Facts | None:
     """The facts of the rows of a source, None if it has no replays with a capture.
 
     `passed` is the id of the last row that can't get any more.
     """
-    replays = found.replays()
+    replays = work.replays()
     if not replays:
         return None
     result = matched(replays, captures)

@@ -84,15 +84,15 @@ class Steps(Marks):
         for start, rows in store.keys.blocks(size):
             source = sources[rows["track"]]
             for number in np.unique(source).tolist():
-                mine = source == number
+                of_source = source == number
                 name = store.words["source"].word(number) or ""
                 begins = steps.get(name, common)
                 numbers = np.array([0, *(part[step] for _, step in begins)])
-                at = np.searchsorted(np.array([begin for begin, _ in begins]), rows["ts"][mine], "right")
-                found = numbers[at]
+                at = np.searchsorted(np.array([begin for begin, _ in begins]), rows["ts"][of_source], "right")
+                part_numbers = numbers[at]
                 for id_, step in self._on_device(name).items():
-                    found[rows["id"][mine] == id_] = part.get(step, 0)
-                parts[start : start + len(rows)][mine] = found
+                    part_numbers[rows["id"][of_source] == id_] = part.get(step, 0)
+                parts[start : start + len(rows)][of_source] = part_numbers
         return parts
 
     def _steps(self, source: str, *, on_device: bool) -> list[tuple[int, Step]]:
@@ -229,12 +229,12 @@ class Split:
     def _with_launch(self, part: Int64) -> None:
         """Moves work to the part of the call that launched it; what was queued before the recording comes first."""
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
-        leaves, known = np.full(arrows + 1, -1, np.int64), np.zeros(len(part), np.bool_)
+        leaves, launched = np.full(arrows + 1, -1, np.int64), np.zeros(len(part), np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
             out = rows["out"]
             leaves[rows["arrow"][out]] = part[rows["place"][out]]
-            known[rows["place"][~out]] = True
-        part[before_recording(self._store, self._index, known, RANGE_ROWS)] = 0
+            launched[rows["place"][~out]] = True
+        part[before_recording(self._store, self._index, launched, RANGE_ROWS)] = 0
         for _, rows in ends.blocks(RANGE_ROWS):
             arrives = ~rows["out"] & (leaves[rows["arrow"]] >= 0)
             part[rows["place"][arrives]] = leaves[rows["arrow"][arrives]]
@@ -248,12 +248,12 @@ class Split:
         waiting: list[Int64] = []
         for start, rows in self._store.keys.blocks(RANGE_ROWS):
             place = np.arange(start, start + len(rows))
-            known = _narrow("events", self._store.at(place).batch().columns)
-            figure = are_figures(known)
-            dependents.remember(rows_where(known, ~figure), self._rank_of[place[~figure]])
+            narrow = _narrow("events", self._store.at(place).batch().columns)
+            figure = are_figures(narrow)
+            dependents.remember(rows_where(narrow, ~figure), self._rank_of[place[~figure]])
             if figure.any():
                 waiting.append(place[figure])
-                self._wait(dependents, rows_where(known, figure), self._rank_of[place[figure]])
+                self._wait(dependents, rows_where(narrow, figure), self._rank_of[place[figure]])
         waiting_others: list[tuple[int, Bools]] = []
         for number, record in enumerate(self._records):
             batch = _narrow(record, self._others.get(number))
@@ -262,11 +262,11 @@ class Split:
             if hangs.any():
                 waiting_others.append((number, hangs))
                 self._wait(dependents, rows_where(batch, hangs), ranks[number][hangs])
-        found = (rank for _, rank in dependents.rest(RANGE_ROWS))
+        ranks_found = (rank for _, rank in dependents.rest(RANGE_ROWS))
         for place in waiting:
-            self._rank_of[place] = next(found)
+            self._rank_of[place] = next(ranks_found)
         for number, hangs in waiting_others:
-            ranks[number][hangs] = next(found)
+            ranks[number][hangs] = next(ranks_found)
         return ranks
 
     def _wait(self, dependents: Dependents, batch: Batch, ranks: Int64) -> None:
@@ -308,9 +308,9 @@ class Split:
         low, high = np.searchsorted(self._sorted, (first, last)).tolist()
         yield self._facts(self._order[low:high], first, last)
         for number, record in enumerate(self._records):
-            mine = _in(self._rank_of_others[number], first, last)
-            if mine.any():
-                yield rows_where(Batch(record, self._others.get(number)), mine)
+            in_part = _in(self._rank_of_others[number], first, last)
+            if in_part.any():
+                yield rows_where(Batch(record, self._others.get(number)), in_part)
         for start in range(low, high, RANGE_ROWS):
             yield self._store.at(self._order[start : min(start + RANGE_ROWS, high)]).batch()
 
@@ -319,14 +319,14 @@ class Split:
         if first == 0 and last >= self.rows:
             return self._catalog.to_batch()
         used = [self._tracks[number] for number in np.unique(self._store.keys.rows["track"][places]).tolist()]
-        known = {
+        keys = {
             columns: {tuple(getattr(track, column) for column in columns) for track in used}
             for columns in {_named_columns(entry) for entry in self._catalog}
         }
 
         def is_used(entry: Entry) -> bool:
             columns = _named_columns(entry)
-            return not set(columns) - {"source", "host"} or tuple(entry.key[c] for c in columns) in known[columns]
+            return not set(columns) - {"source", "host"} or tuple(entry.key[c] for c in columns) in keys[columns]
 
         return self._catalog.where(is_used).to_batch()
 

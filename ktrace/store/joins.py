@@ -167,7 +167,7 @@ def ranges(first: Int64, count: Int64) -> Int64:
 
 def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]:
     """The first of the rows that are equal in all columns, and for each row the position of its first among these."""
-    codes = ((own, len(values)) for own, values in map(coded, columns))
+    codes = ((codes_of, len(values)) for codes_of, values in map(coded, columns))
     return distinct(*combined(codes, rows))
 
 
@@ -260,9 +260,9 @@ def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
     key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
     event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
     begun = find((key[~out],), (key[out],))
-    known = begun >= 0
+    has_call = begun >= 0
     call = np.full(len(begun), -1, np.int64)
-    call[known] = find((event[out][begun[known]],), (calls,))
+    call[has_call] = find((event[out][begun[has_call]],), (calls,))
     end = find((work,), (event[~out],))
     return np.where(end >= 0, call[end], -1) if len(call) else end
 

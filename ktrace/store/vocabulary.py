@@ -222,7 +222,7 @@ class RowKeys:
         if not len(rows):
             return np.zeros(0, np.int32)
         columns = {name: coded(batch.column(name), rows) for name in self.names if batch.has(name)}
-        codes = combined(((own, len(values)) for own, values in columns.values()), len(rows))
+        codes = combined(((codes_of, len(values)) for codes_of, values in columns.values()), len(rows))
         first, which = distinct(*codes)
         values = [
             columns[name][1].take(pa.array(columns[name][0][first])).to_pylist()

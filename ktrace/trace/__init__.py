@@ -71,5 +71,5 @@ def read(
     """
     paths = paths_of(path)
     report = Report(strict=strict)
-    wanted = Selection(from_=from_, map=map, capture=capture, repair_clock=repair_clock)
-    return Trace(pair_halves(read_selected(paths, report, wanted), report), report)
+    selection = Selection(from_=from_, map=map, capture=capture, repair_clock=repair_clock)
+    return Trace(pair_halves(read_selected(paths, report, selection), report), report)

@@ -89,8 +89,8 @@ def device_time_of(events: pa.Table) -> int:
     """Returns the total duration of the device work among events, in ns."""
     import pyarrow.compute as pc
 
-    mine = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
-    return pc.sum(events["dur"].filter(mine)).as_py() or 0
+    is_work = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
+    return pc.sum(events["dur"].filter(is_work)).as_py() or 0
 
 
 #: Kind -> Kineto's category, for sources without Kineto's categories. Ranges on a device are gpu_user_annotation.

@@ -62,8 +62,8 @@ def raises_nothing(fmt: Format) -> None:
 
 def is_recognised(path: Path, name: str) -> None:
     """The sample is recognised as what it is."""
-    found = choose(Source(str(path))).name
-    _require(found == name, f"it is taken for {found}")
+    chosen = choose(Source(str(path))).name
+    _require(chosen == name, f"it is taken for {chosen}")
 
 
 def accounts_for_every_record(path: Path, name: str) -> None:
@@ -89,12 +89,10 @@ def has_its_own_ids(path: Path, name: str) -> None:
     columns = [(tables[record]["source"].to_pylist(), tables[record], record) for record in RECORDS[:3]]
     keys = [key for sources, table, _ in columns for key in zip(sources, table["id"].to_pylist(), strict=True)]
     _require(len(keys) == len(set(keys)), "an id occurs twice")
-    known = set(keys)
+    ids = set(keys)
     for sources, table, record in columns:
         parents = zip(sources, table["parent"].to_pylist(), strict=True)
-        _require(
-            {parent for parent in parents if parent[1] is not None} <= known, f"a parent of {record} doesn't exist"
-        )
+        _require({parent for parent in parents if parent[1] is not None} <= ids, f"a parent of {record} doesn't exist")
 
 
 def is_the_same_in_any_batches(path: Path, name: str) -> None:

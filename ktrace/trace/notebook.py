@@ -50,9 +50,9 @@ _COLUMNS = ("ts", "dur", "kind", "name", "operation")
 def timeline(events: pa.Table) -> list[Picture]:
     """The timeline of events and its legend; nothing without slices."""
     kinds = decoded(events["kind"])
-    for wanted, place, what in ((DEVICE_KINDS, _DEVICE, "stream"), ((*HOST_KINDS, "range"), _HOST, "thread")):
-        mine = pc.and_(pc.is_in(kinds, pa.array(wanted)), pc.greater(pc.fill_null(events["dur"], -1), -1))
-        rows = events.select([*place, *_COLUMNS]).filter(mine).combine_chunks()
+    for kinds_shown, place, what in ((DEVICE_KINDS, _DEVICE, "stream"), ((*HOST_KINDS, "range"), _HOST, "thread")):
+        is_shown = pc.and_(pc.is_in(kinds, pa.array(kinds_shown)), pc.greater(pc.fill_null(events["dur"], -1), -1))
+        rows = events.select([*place, *_COLUMNS]).filter(is_shown).combine_chunks()
         if rows.num_rows:
             return _timeline(rows, place, what)
     return []
@@ -74,16 +74,23 @@ def _timeline(rows: pa.Table, place: Sequence[str], what: str) -> list[Picture]:
     drawn: list[Markup] = []
     scale = BINS / max(end - start, 1)
     for line, number in enumerate(shown.tolist()):
-        mine = track == number
-        busy = _busy((begin[mine] - start) * scale, (begin[mine] + dur[mine] - start) * scale, colour[mine], len(each))
+        of_track = track == number
+        busy = _busy(
+            (begin[of_track] - start) * scale,
+            (begin[of_track] + dur[of_track] - start) * scale,
+            colour[of_track],
+            len(each),
+        )
         share = time[number] / max(end - start, 1)
-        title = f"{names[number]}: {int(mine.sum()):,} times, {duration(time[number])}, {min(share, 1):.1%} of the span"
+        title = (
+            f"{names[number]}: {int(of_track.sum()):,} times, {duration(time[number])}, {min(share, 1):.1%} of the span"
+        )
         drawn.append(_track(line * (_TRACK + _GAP), names[number], title, busy, each))
     height = len(shown) * (_TRACK + _GAP)
     drawn.append(_axis(height, end - start))
     if more := len(names) - len(shown):
         drawn.append(tag("text", f"{more:,} more", x=0, y=height + 14, class_="soft"))
-    entries = [(word, own) for word, own in colours.items()]
+    entries = [(word, class_) for word, class_ in colours.items()]
     entries += [("other", "other")] if "other" in classes else []
     return [Picture(Markup("").join(drawn), height + _AXIS), Picture(*legend(Legend(entries)))]
 
@@ -91,8 +98,8 @@ def _timeline(rows: pa.Table, place: Sequence[str], what: str) -> list[Picture]:
 def _tracks(rows: pa.Table, place: Sequence[str], what: str) -> tuple[Int64, list[str]]:
     """The number of the track of each row, and the names of the tracks; what all have in common isn't named."""
     columns = [coded(rows[name].combine_chunks()) for name in place]
-    first, number = distinct(*combined(((own, len(words)) for own, words in columns), rows.num_rows))
-    values = [words.take(pa.array(own[first])).to_pylist() for own, words in columns]
+    first, number = distinct(*combined(((codes_of, len(words)) for codes_of, words in columns), rows.num_rows))
+    values = [words.take(pa.array(codes_of[first])).to_pylist() for codes_of, words in columns]
     order = sorted(range(len(first)), key=lambda one: [(column[one] is None, column[one]) for column in values])
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -109,17 +116,17 @@ def _tracks(rows: pa.Table, place: Sequence[str], what: str) -> tuple[Int64, lis
 def _operations(rows: pa.Table) -> tuple[Int64, list[str]]:
     """The number of the operation of each row, and the operations; of the host the kinds of events."""
     columns = [coded(rows[name].combine_chunks()) for name in ("kind", "name", "operation")]
-    first, number = distinct(*combined(((own, len(words)) for own, words in columns), rows.num_rows))
-    kinds, names, own = (words.take(pa.array(codes[first])).to_pylist() for codes, words in columns)
+    first, number = distinct(*combined(((operations, len(words)) for operations, words in columns), rows.num_rows))
+    kinds, names, operations = (words.take(pa.array(codes[first])).to_pylist() for codes, words in columns)
     rules = taxonomy(None)
     words: dict[str, int] = {}
-    known = [
+    numbers = [
         words.setdefault(
             word or (rules.labels(name, kind, None).operation if kind in DEVICE_KINDS else kind) or OTHER, len(words)
         )
-        for kind, name, word in zip(kinds, names, own, strict=True)
+        for kind, name, word in zip(kinds, names, operations, strict=True)
     ]
-    return np.array(known, np.int64)[number], list(words)
+    return np.array(numbers, np.int64)[number], list(words)
 
 
 def _busy(begin: Float64, end: Float64, colour: Int64, colours: int) -> Float64:
@@ -133,8 +140,8 @@ def _busy(begin: Float64, end: Float64, colour: Int64, colours: int) -> Float64:
     between = np.zeros((colours, BINS + 1))
     np.add.at(between, (colour[longer], first[longer] + 1), 1.0)
     np.add.at(between, (colour[longer], last[longer]), -1.0)
-    found: Float64 = (busy + np.cumsum(between, axis=1))[:, :BINS]
-    return found
+    busy_time: Float64 = (busy + np.cumsum(between, axis=1))[:, :BINS]
+    return busy_time
 
 
 def _track(y: int, name: str, title: str, busy: Float64, classes: list[str]) -> Markup:
@@ -144,10 +151,10 @@ def _track(y: int, name: str, title: str, busy: Float64, classes: list[str]) -> 
     width = (WIDTH - _NAME) / BINS
     paths: dict[str, list[str]] = {}
     for (kind, steps), bins in groupby(range(BINS), key=lambda bin: (int(main[bin]), int(height[bin]))):
-        own = list(bins)
+        filled = list(bins)
         if kind >= 0:
-            tall, wide = _TRACK * steps / _STEPS, len(own) * width
-            place = f"M{_NAME + own[0] * width:.1f} {y + _TRACK - tall:.1f}h{wide:.1f}v{tall:.1f}h{-wide:.1f}z"
+            tall, wide = _TRACK * steps / _STEPS, len(filled) * width
+            place = f"M{_NAME + filled[0] * width:.1f} {y + _TRACK - tall:.1f}h{wide:.1f}v{tall:.1f}h{-wide:.1f}z"
             paths.setdefault(classes[kind], []).append(place)
     label = tag("svg", tag("text", shortened(name, 25), x=0, y=14), y=y, width=_NAME - 10, height=_TRACK)
     ground = tag("rect", x=_NAME, y=y, width=WIDTH - _NAME, height=_TRACK, class_="idle", opacity="0.5")

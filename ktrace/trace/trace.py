@@ -246,13 +246,13 @@ class Trace:
         from ktrace.input.relabel import Labels
         from ktrace.stages.align import Align, aligned
 
-        wanted = align if isinstance(align, Align) else Align.parse(align, offsets)
+        alignment = align if isinstance(align, Align) else Align.parse(align, offsets)
         report, labels = Report(), Labels()
         for trace in (self, *others):
             report.rows.update(trace._counted().rows)
         parts = ((trace, f"trace {number}") for number, trace in enumerate((self, *others), 1))
         batches = (batch for trace, name in parts for batch in labels.apart(trace.batches(), name, report))
-        return Trace(aligned(batches, wanted, report, labels.inputs), report)
+        return Trace(aligned(batches, alignment, report, labels.inputs), report)
 
     def summary(
         self, by: Sequence[str] | None = None, *, tree: bool = False, rules: str | Path | None = None
@@ -291,8 +291,8 @@ class Trace:
         from ktrace.naming.taxonomy import taxonomy
         from ktrace.stages.names import with_operations
 
-        known, report = taxonomy(rules), self._counted()
-        return summary_of(with_operations(self.batches(), known, report), report, known, by, tree=tree)
+        rules_, report = taxonomy(rules), self._counted()
+        return summary_of(with_operations(self.batches(), rules_, report), report, rules_, by, tree=tree)
 
     def diff(
         self, other: Trace | Summary | str | Path, by: Sequence[str] | None = None, *, total: bool = False

@@ -78,19 +78,19 @@ class Durations:
         """
         columns = self.columns(by, number, len(keys))
         there = np.flatnonzero(columns.every.counts)
-        found = [
+        merged = [
             columns.group(place, keys[place], names[place] if names else None, figures)
             for place, figures in zip(there.tolist(), columns.every.figures(), strict=True)
         ]
-        return sorted(found, key=lambda one: (-one.total, one.key))
+        return sorted(merged, key=lambda one: (-one.total, one.key))
 
     def columns(self, by: str, number: Number, groups: int) -> GroupColumns:
         """The figures of groups, of which groups are made; `number` returns the group of each row."""
         counts, cells = np.zeros(groups, np.int64), _Cells(groups, self._steps)
         for rows in self._blocks():
-            own = number(rows)
-            counts += np.bincount(own, minlength=groups)
-            cells.add(own, rows)
+            group = number(rows)
+            counts += np.bincount(group, minlength=groups)
+            cells.add(group, rows)
         every, inside = Samples(self._column(f"by.{by}", number, counts), counts), cells.counts()
         within, turns = every, None
         if self._steps and int(inside.sum()) < len(self):
@@ -105,18 +105,18 @@ class Durations:
 
     def distinct(self, number: Callable[[dict[str, Any]], Int64]) -> Int64:
         """The distinct numbers of all rows, in ascending order."""
-        found = np.zeros(0, np.int64)
+        numbers = np.zeros(0, np.int64)
         for rows in self._blocks():
-            found = np.union1d(found, number(rows))
-        return found
+            numbers = np.union1d(numbers, number(rows))
+        return numbers
 
     def totals(self, number: Int32, keys: Sequence[str]) -> list[Group]:
         """A group with its total and count for each key that any row has; `number` is the key of each shape."""
         counts, totals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         for rows in self._blocks():
-            own = number[rows["shape"]]
-            counts += np.bincount(own, minlength=len(keys))
-            np.add.at(totals, own, rows["dur"])
+            group = number[rows["shape"]]
+            counts += np.bincount(group, minlength=len(keys))
+            np.add.at(totals, group, rows["dur"])
         there = np.flatnonzero(counts).tolist()
         return [Group(keys[place], int(totals[place]), int(counts[place])) for place in there]
 
@@ -125,8 +125,8 @@ class Durations:
         rows = self._rows.all()
         for first in range(0, len(self), BLOCK):
             block = {name: column[first : first + BLOCK] for name, column in rows.items()}
-            mine = block["step"] >= 0 if inside else slice(None)
-            yield {name: column[mine] for name, column in block.items()}
+            selected = block["step"] >= 0 if inside else slice(None)
+            yield {name: column[selected] for name, column in block.items()}
 
     def _column(self, name: str, number: Number, counts: Int64, *, inside: bool = False, turns: bool = False) -> Int64:
         """The durations of all groups, or where they stand in the order of steps and turns; group by group.
@@ -134,14 +134,14 @@ class Durations:
         With `inside` only those in steps. They rise within each source.
         """
         free = np.cumsum(counts) - counts
-        found = new_column(self._spill, name, int(counts.sum()))
+        column = new_column(self._spill, name, int(counts.sum()))
         for rows in self._blocks(inside=inside):
-            own = number(rows)
-            counts = np.bincount(own, minlength=len(free))
+            group = number(rows)
+            counts = np.bincount(group, minlength=len(free))
             values = rows["step"] * np.int64(len(self)) + rows["turn"] if turns else rows["dur"]
-            found[ranges(free, counts)] = values[sorted_by(own, len(free))]
+            column[ranges(free, counts)] = values[sorted_by(group, len(free))]
             free += counts
-        return found
+        return column
 
 
 #: Total, count, average, median, p95, p99, least and most.
@@ -160,17 +160,17 @@ class Samples:
 
     def of(self, group: int) -> Int64:
         """Those of a group."""
-        found: Int64 = self.values[self.bounds[group] : self.bounds[group + 1]]
-        return found
+        values: Int64 = self.values[self.bounds[group] : self.bounds[group + 1]]
+        return values
 
     def sort(self, others: Int64 | None = None) -> None:
         """Sorts those of each group, and moves the values of another column with them."""
         for group in np.flatnonzero(self.counts > 1).tolist():
-            mine = self.of(group)
+            values = self.of(group)
             if others is not None:
                 theirs = others[self.bounds[group] : self.bounds[group + 1]]
-                theirs[:] = theirs[np.argsort(mine, kind="stable")]
-            mine.sort()
+                theirs[:] = theirs[np.argsort(values, kind="stable")]
+            values.sort()
 
     def of_groups(self, groups: Int64) -> Samples:
         """Those of some groups, in this order."""
@@ -189,8 +189,8 @@ class Samples:
         first, place = self.bounds[:-1][self.counts > 0], np.float64(percent) / 100 * (count - 1)
         low = np.floor(place).astype(np.int64)
         one, next_ = self.values[first + low], self.values[first + np.minimum(low + 1, count - 1)]
-        found: Float64 = one + (next_ - one) * (place - low)
-        return found
+        quantile: Float64 = one + (next_ - one) * (place - low)
+        return quantile
 
     def figures(self) -> Iterator[Figures]:
         """The figures of each group that has any."""
@@ -244,12 +244,12 @@ class _Cells:
         self._keys, self._steps = keys, steps
         self._parts: list[tuple[Int64, Float64, Int64]] = []
 
-    def add(self, own: Int32, rows: dict[str, Any]) -> None:
+    def add(self, group: Int32, rows: dict[str, Any]) -> None:
         """Adds rows by the number of their keys."""
         if not self._steps:
             return
         inside = rows["step"] >= 0
-        cell = own[inside].astype(np.int64) * self._steps + rows["step"][inside]
+        cell = group[inside].astype(np.int64) * self._steps + rows["step"][inside]
         self._parts.append(_added_up(self._keys * self._steps, cell, rows["dur"][inside], np.ones(len(cell))))
         if len(self._parts) > _PARTS:
             self._all()
@@ -349,7 +349,12 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
             between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
             gaps.append(between[between > 0])
             reached = busy.end[-1]
-        times += _times(begins, ends, roles, busy)
+        compute, communication, copies = (
+            Intervals.union(begins[roles == one], ends[roles == one]) for one in (COMPUTE, COMMUNICATION, COPY)
+        )
+        exposed = communication.without(compute)
+        rest = busy.length - compute.length - exposed
+        times += [busy.length, compute.length, communication.length, copies.length, exposed, rest]
     return Usage(np.concatenate(gaps), *times.tolist())
 
 
@@ -361,16 +366,6 @@ def _beyond(until: np.int64, end: Int64, role: Integers) -> tuple[Int64, Int64, 
     return np.full(len(roles), until, np.int64), ends, roles
 
 
-def _times(begin: Int64, end: Int64, role: Integers, busy: Intervals) -> list[int]:
-    """The times of `Usage`."""
-    compute, communication, copies = (
-        Intervals.union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
-    )
-    exposed = communication.without(compute)
-    rest = busy.length - compute.length - exposed
-    return [busy.length, compute.length, communication.length, copies.length, exposed, rest]
-
-
 def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Int64:
     """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies.
 
@@ -378,41 +373,41 @@ def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers
     """
     order = sorted_by(group + 1, groups + 1)
     bounds = np.cumsum(np.bincount(group + 1, minlength=groups + 1))
-    found = np.zeros((groups, 6), np.int64)
+    parts = np.zeros((groups, 6), np.int64)
     first = 0
     while first < groups:
         last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + block, "right")) - 1)
         rows = order[bounds[first] : bounds[last]]
         if len(rows):
-            found[first:last] = _parts_of(group[rows] - first, last - first, begin[rows], end[rows], role[rows])
+            parts[first:last] = _parts_of(group[rows] - first, last - first, begin[rows], end[rows], role[rows])
         first = last
-    return found
+    return parts
 
 
 def _parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers) -> Int64:
     compute, communication, copies = ((role == one) for one in (COMPUTE, COMMUNICATION, COPY))
     every = np.ones(len(role), np.bool_)
     busy, alone, sent, moved, sending = (
-        _lengths(group[mine], groups, begin[mine], end[mine])
-        for mine in (every, compute, communication, copies, compute | communication)
+        _lengths(group[rows], groups, begin[rows], end[rows])
+        for rows in (every, compute, communication, copies, compute | communication)
     )
     return np.stack([busy, alone, sent, moved, sending - alone, busy - sending], axis=1)
 
 
 def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
     """The total time of the intervals of each group; computed at once, with the groups one after another on a line."""
-    found = np.zeros(groups, np.int64)
+    lengths = np.zeros(groups, np.int64)
     if not len(group):
-        return found
+        return lengths
     low = int(begin.min())
     stride = int(end.max()) - low + 1
     block = max(1, _GREATEST // stride)  # how many groups the line has space for
     for first in range(0, groups, block):
-        mine = slice(None) if block >= groups else (group >= first) & (group < first + block)
-        start = (group[mine] - first) * stride - low
-        line = Intervals.union(begin[mine] + start, end[mine] + start)
-        np.add.at(found, first + line.begin // stride, line.end - line.begin)
-    return found
+        rows = slice(None) if block >= groups else (group >= first) & (group < first + block)
+        start = (group[rows] - first) * stride - low
+        line = Intervals.union(begin[rows] + start, end[rows] + start)
+        np.add.at(lengths, first + line.begin // stride, line.end - line.begin)
+    return lengths
 
 
 class Place(NamedTuple):
@@ -438,13 +433,13 @@ def device_use(
     `waits` are the known times between the return of a call and the start of the work that it launched; `occupancy` is
     in percent, NaN if it isn't known.
     """
-    found = usage(begin, end, role)
-    known = ~np.isnan(occupancy) & (end > begin)
-    weights = (end - begin)[known]
+    used = usage(begin, end, role)
+    has_occupancy = ~np.isnan(occupancy) & (end > begin)
+    weights = (end - begin)[has_occupancy]
     return DeviceUse(
         **place._asdict(),
-        **(found._asdict() | {"gaps": spread(found.gaps)}),
+        **(used._asdict() | {"gaps": spread(used.gaps)}),
         span=int(end.max() - begin.min()),
         queueing=spread(waits),
-        occupancy=float(np.average(occupancy[known], weights=weights)) if len(weights) else None,
+        occupancy=float(np.average(occupancy[has_occupancy], weights=weights)) if len(weights) else None,
     )

@@ -400,7 +400,14 @@ def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, wor
     last = latest(rows, spans, begin)
     thread = events.calls["thread"][gaps.call[which]]
     end = spans["ts"][last] + spans["dur"][last]
-    runs = (last >= 0) & (end >= begin) & (end <= begin + _in_nothing(which, meanwhile))
+    # for how long from the start of each gap the launching thread was in no call and no operator
+    total = np.concatenate([[0], np.cumsum(meanwhile.time)])
+    busy = np.append(np.flatnonzero((meanwhile.kind >= 0) & (meanwhile.kind != _RANGE)), len(meanwhile.time))
+    first = meanwhile.first[which]
+    in_span = first >= 0
+    time = np.zeros(len(which), np.int64)
+    time[in_span] = total[busy[np.searchsorted(busy, first[in_span])]] - total[first[in_span]]
+    runs = (last >= 0) & (end >= begin) & (end <= begin + time)
     runs &= work.processes[spans["thread"][last]] == work.processes[thread]
     wait_dur[runs] = spans["dur"][last[runs]]
     return wait_dur
@@ -416,17 +423,6 @@ def latest(rows: Int64, spans: Mapping[str, Any], at: Int64) -> Int64:
     """The last of these spans (by the time they begin) that has begun at each time, -1 if none has."""
     last: Int64 = np.append(-1, rows)[np.searchsorted(spans["ts"][rows], at, "right")]
     return last
-
-
-def _in_nothing(which: Int64, meanwhile: HostActivity) -> Int64:
-    """For how long from the start of each gap the launching thread was in no call and no operator."""
-    total = np.concatenate([[0], np.cumsum(meanwhile.time)])
-    busy = np.append(np.flatnonzero((meanwhile.kind >= 0) & (meanwhile.kind != _RANGE)), len(meanwhile.time))
-    first = meanwhile.first[which]
-    in_span = first >= 0
-    time = np.zeros(len(which), np.int64)
-    time[in_span] = total[busy[np.searchsorted(busy, first[in_span])]] - total[first[in_span]]
-    return time
 
 
 def _after_its_copy(which: Int64, gaps: Gaps, events: Events) -> Int64:

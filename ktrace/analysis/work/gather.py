@@ -70,49 +70,49 @@ class Samples:
 
     def add(self, source: str, batch: Batch) -> None:
         """Collects the samples among the events or summaries of one source."""
-        mine = words_in(batch.column("kind"), (_SAMPLE,))
-        if not mine.any():
+        is_sample = words_in(batch.column("kind"), (_SAMPLE,))
+        if not is_sample.any():
             return
-        rows = Batch(batch.record, batch.columns.filter(pa.array(mine)))
+        rows = Batch(batch.record, batch.columns.filter(pa.array(is_sample)))
         if batch.record == "events":
-            value, known = values(rows.columns, "value")
+            value, has_value = values(rows.columns, "value")
             count = np.ones(len(rows))
         else:
-            value, known = values(rows.columns, "total")
+            value, has_value = values(rows.columns, "total")
             number, counted = values(rows.columns, "count")
             count = np.where(counted, number, 0)
         unit = decoded(rows.column("unit")) if rows.has("unit") else pa.nulls(len(rows), pa.string())
-        timed = known & (value >= 0) & pc.fill_null(pc.equal(unit, _NS), False).to_numpy(zero_copy_only=False)
+        timed = has_value & (value >= 0) & pc.fill_null(pc.equal(unit, _NS), False).to_numpy(zero_copy_only=False)
         self._sum((source, batch.record), rows, timed, _NS, value, count)
         plain = ~timed & pc.is_null(unit).to_numpy(zero_copy_only=False)
-        self._sum((source, batch.record), rows, plain, "", np.where(known, value, count), count)
+        self._sum((source, batch.record), rows, plain, "", np.where(has_value, value, count), count)
 
-    def _sum(self, source: tuple[str, str], rows: Batch, mine: Any, unit: str, value: Any, count: Any) -> None:
+    def _sum(self, source: tuple[str, str], rows: Batch, selected: Any, unit: str, value: Any, count: Any) -> None:
         """Adds the values and counts of some rows to the sums of their names."""
-        if not mine.any():
+        if not selected.any():
             return
-        names = encoded(rows.column("name").filter(pa.array(mine)))
+        names = encoded(rows.column("name").filter(pa.array(selected)))
         codes = names.indices.to_numpy()
-        sums = [np.bincount(codes, column[mine], len(names.dictionary)) for column in (value, count)]
-        known = self._sums[source]
+        sums = [np.bincount(codes, column[selected], len(names.dictionary)) for column in (value, count)]
+        sums_of_source = self._sums[source]
         for code in np.unique(codes).tolist():
             name, total, number = names.dictionary[code].as_py(), sums[0][code], sums[1][code]
-            own = known.setdefault((unit, name), [0.0, 0.0])
-            own[0] += float(total)
-            own[1] += float(number)
+            totals = sums_of_source.setdefault((unit, name), [0.0, 0.0])
+            totals[0] += float(total)
+            totals[1] += float(number)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each source and name, its `total` in the `unit`: ns for a source that has times, else count."""
-        found: list[dict[str, Any]] = []
+        made: list[dict[str, Any]] = []
         for (source, record), sums in self._sums.items():
             if record == "summaries" and (source, "events") in self._sums:
                 continue
             unit = _NS if any(unit == _NS for unit, _ in sums) else ""
-            for (own, name), (total, count) in sums.items():
-                if own == unit:
-                    row = {"source": source, "id": len(found), "kind": _SAMPLE, "name": name}
-                    found.append(row | {"count": round(count) or None, "total": total, "unit": unit or "count"})
-        return found
+            for (its_unit, name), (total, count) in sums.items():
+                if its_unit == unit:
+                    row = {"source": source, "id": len(made), "kind": _SAMPLE, "name": name}
+                    made.append(row | {"count": round(count) or None, "total": total, "unit": unit or "count"})
+        return made
 
 
 #: The columns of a shape.
@@ -255,9 +255,9 @@ class WorkInput:
         if batch.record == "events" and len(batch):
             self._launching(_of_programs(batch))
         elif batch.record == "links" and len(batch):
-            mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
-            if mine.any():
-                self.links.add(source_of(batch), _some(batch, mine, ("key", "role", "event")))
+            is_launch = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
+            if is_launch.any():
+                self.links.add(source_of(batch), _some(batch, is_launch, ("key", "role", "event")))
 
     def collect_work(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
@@ -278,18 +278,20 @@ class WorkInput:
             self.stated.add(batch)
             for source, rows in each_source(batch):
                 self.samples.add(source, rows)
-            mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS, "total"))
-            mine |= words_in(batch.column("kind"), ("metric",)) & _is_self_time(batch)
-            if mine.any():
-                self.statistics.append(_some(batch, mine, _STATISTICS))
+            is_statistic = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS, "total"))
+            is_statistic |= words_in(batch.column("kind"), ("metric",)) & NameTest(
+                lambda name: SELF_ON_DEVICE.fullmatch(name) is not None
+            )(batch.column("metric"))
+            if is_statistic.any():
+                self.statistics.append(_some(batch, is_statistic, _STATISTICS))
             if not self.statistics and len(self.figures) < _FIGURES_KEPT:
                 self._keep_figures(batch)
 
     def _keep_figures(self, batch: Batch) -> None:
         """Keeps the times and rates that benchmarks printed, which don't add up."""
-        mine = words_in(batch.column("kind"), ("metric",)) & ~truth(batch.column("parent").is_valid())
-        if mine.any():
-            rows = batch.columns.filter(pa.array(mine)).slice(0, _FIGURES_KEPT - len(self.figures))
+        is_figure = words_in(batch.column("kind"), ("metric",)) & ~truth(batch.column("parent").is_valid())
+        if is_figure.any():
+            rows = batch.columns.filter(pa.array(is_figure)).slice(0, _FIGURES_KEPT - len(self.figures))
             self.figures += to_rows(Batch("summaries", rows))
 
     def _meaning(self, name: str) -> int:
@@ -299,8 +301,8 @@ class WorkInput:
                 self._known.clear()
             step = name.strip() if step_of(name) is not None else None
             meaning = Meaning(step, self.taxonomy.layer(name), phase_of(name), attended(name), part_of_generate(name))
-            known = meaning != _NO_MEANING
-            self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
+            has_meaning = meaning != _NO_MEANING
+            self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if has_meaning else -1
         return self._known[name]
 
     def _launching(self, batch: Batch) -> None:
@@ -314,8 +316,8 @@ class WorkInput:
         calls = np.flatnonzero(api | (host & (correlation != 0)))
         if len(calls):
             id_, thread = batch.column("id").to_numpy()[calls], self.threads.number(batch, calls)
-            known = {"ts": ts[calls], "dur": dur[calls], "correlation": correlation[calls]}
-            self.calls.add(source_of(batch), **known, id=id_, thread=thread)
+            columns = {"ts": ts[calls], "dur": dur[calls], "correlation": correlation[calls]}
+            self.calls.add(source_of(batch), **columns, id=id_, thread=thread)
         self._marks(batch, other, ts, dur)
 
     def _events(self, batch: Batch) -> None:
@@ -348,18 +350,18 @@ class WorkInput:
             **({} if self.grids is None else {"grid": self.grids.number(batch, rows)}),
         )
 
-    def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
+    def _marks(self, batch: Batch, is_mark: Bools, ts: Int64, dur: Int64) -> None:
         """Collects the ranges whose name contains a step, a layer or a phase."""
-        if not mine.any():
+        if not is_mark.any():
             return
         names = batch.column("name")
         coded = encoded(names)
         codes = coded.indices.to_numpy(zero_copy_only=False)
-        used = np.flatnonzero(np.bincount(codes[mine], minlength=len(coded.dictionary)))
+        used = np.flatnonzero(np.bincount(codes[is_mark], minlength=len(coded.dictionary)))
         words = coded.dictionary.take(pa.array(used)).to_pylist()
         meaning = np.full(len(coded.dictionary), -1, np.int32)
         meaning[used] = [self._meaning(word) for word in words]
-        rows = np.flatnonzero(mine & (meaning[codes] >= 0))
+        rows = np.flatnonzero(is_mark & (meaning[codes] >= 0))
         if len(rows):
             track = self.tracks.number(batch, rows)
             self.marks.add(source_of(batch), ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
@@ -367,17 +369,17 @@ class WorkInput:
     def _widen(self, batch: Batch) -> None:
         source, ts, dur = source_of(batch), batch.column("ts").to_numpy(), durations(batch)
         never_set = is_never_set(ts, dur)
-        own = words_in(batch.column("cat"), _OWN_RANGES) if batch.has("cat") else np.zeros(len(ts), np.bool_)
+        of_tool = words_in(batch.column("cat"), _OWN_RANGES) if batch.has("cat") else np.zeros(len(ts), np.bool_)
         count, of, first = self._never_set.get(source, (0, 0, 0))
         first = min(first, int(ts[never_set].min(initial=0)))
         self._never_set[source] = count + int(np.count_nonzero(never_set)), of + len(ts), first
         if never_set.any():
-            ts, dur, own = ts[~never_set], dur[~never_set], own[~never_set]
+            ts, dur, of_tool = ts[~never_set], dur[~never_set], of_tool[~never_set]
         if len(ts):
             ends = ts + np.maximum(dur, 0)
             self.spans_of[source] = _around(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
-            if not own.all():
-                recorded = int(ts[~own].min()), int(ends[~own].max())
+            if not of_tool.all():
+                recorded = int(ts[~of_tool].min()), int(ends[~of_tool].max())
                 self.recorded[source] = _around(self.recorded.get(source), recorded)
 
     @cached_property
@@ -387,14 +389,14 @@ class WorkInput:
         Their number, that of all events, and by how many ns they lie before all others. Begin and duration of such
         events are 0 or -1, long before all others; nearer to these, that is a time like any other, and widens the span.
         """
-        found: dict[str, tuple[int, int, int]] = {}
+        counts: dict[str, tuple[int, int, int]] = {}
         for source, (count, of, first) in self._never_set.items():
             begin, end = self.spans_of.get(source, (0, 0))
             if count and begin > max(_LONG_BEFORE, _TIMES_BEFORE * (end - begin)):
-                found[source] = count, of, begin
+                counts[source] = count, of, begin
             elif count:
                 self.spans_of[source] = _around(self.spans_of.get(source), (first, 0))
-        return found
+        return counts
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
@@ -430,8 +432,8 @@ def inside_kernels(batch: Batch) -> Bools:
     """Which rows are ranges of a device with a parent: they are inside a kernel."""
     if not batch.has("parent") or not batch.has("device"):
         return np.zeros(len(batch), np.bool_)
-    found: Bools = words_in(batch.column("kind"), ("range",)) & present(batch.column("parent"))
-    return found & present(batch.column("device"))
+    is_range: Bools = words_in(batch.column("kind"), ("range",)) & present(batch.column("parent"))
+    return is_range & present(batch.column("device"))
 
 
 def _of_programs(batch: Batch) -> Batch:
@@ -455,20 +457,20 @@ def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
 
 def durations(batch: Batch) -> Int64:
     """The durations, UNFINISHED where there is none or an impossible one."""
-    dur, known = values(batch.columns, "dur")
-    possible = known & (dur >= 0) & (dur < LIMIT)
+    dur, has_dur = values(batch.columns, "dur")
+    possible = has_dur & (dur >= 0) & (dur < LIMIT)
     return dur if possible.all() else np.where(possible, dur, UNFINISHED)
 
 
 def _of_devices(batch: Batch) -> Bools:
     """Ranges on a device and no thread, such as a state of its clocks: nothing that the host did."""
     (_, on_device), (_, on_thread) = (values(batch.columns, name) for name in ("device", "tid"))
-    found: Bools = words_in(batch.column("kind"), ("range",)) & on_device & ~on_thread
-    return found
+    is_range: Bools = words_in(batch.column("kind"), ("range",)) & on_device & ~on_thread
+    return is_range
 
 
-def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
-    """Some columns of the rows that are `mine`."""
+def _some(batch: Batch, selected: Bools, names: Iterable[str]) -> pa.RecordBatch:
+    """Some columns of the rows that are `selected`."""
     there = [name for name in names if batch.has(name)]
     columns = batch.columns.select(there)
-    return columns if mine.all() else columns.filter(pa.array(mine))
+    return columns if selected.all() else columns.filter(pa.array(selected))

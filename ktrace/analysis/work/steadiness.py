@@ -186,7 +186,13 @@ def _unsteady(times: Float64) -> Unsteady | None:
         return None
     logs = np.log(times)
     logs -= logs.mean()
-    ways = [_warm_up(logs), _shift(logs), *_periods(logs), _singles(logs)]
+    steps, periods = len(logs), []
+    for every in range(2, min(steps // 2, _LONGEST) + 1):
+        place = np.arange(steps) % every
+        total = np.asarray(np.bincount(place, logs), np.float64)
+        far = _far(np.bincount(place).astype(np.float64), total, logs)
+        periods.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
+    ways = [_warm_up(logs), _shift(logs), *periods, _singles(logs)]
     best = max((way for way in ways if way is not None), key=lambda way: way.far)
     time, others = float(np.median(times[best.slow])), float(np.median(times[~best.slow]))
     cost = float((times[best.slow] - others).sum())
@@ -222,16 +228,6 @@ def _shift(logs: Float64) -> _Way | None:
     if far.max() >= down.max():
         return _Way(float(far.max()), SHIFT, np.arange(steps) >= int(count[far.argmax()]))
     return _Way(float(down.max()), SHIFT, np.arange(steps) < int(count[down.argmax()]))
-
-
-def _periods(logs: Float64) -> list[_Way]:
-    steps, periods = len(logs), []
-    for every in range(2, min(steps // 2, _LONGEST) + 1):
-        place = np.arange(steps) % every
-        total = np.asarray(np.bincount(place, logs), np.float64)
-        far = _far(np.bincount(place).astype(np.float64), total, logs)
-        periods.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
-    return periods
 
 
 def _singles(logs: Float64) -> _Way:

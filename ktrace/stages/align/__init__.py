@@ -92,8 +92,8 @@ class Align:
             raise UsageError(f"there is no alignment '{self.rule}'", expected=", ".join(RULES))
         if (self.rule == "marker") != bool(self.marker):
             raise UsageError("a marker is for the alignment 'marker', and needed there", expected="marker NAME")
-        found = {name: _ns(time) for name, time in self.offsets.items()}
-        object.__setattr__(self, "offsets", found)
+        offsets = {name: _ns(time) for name, time in self.offsets.items()}
+        object.__setattr__(self, "offsets", offsets)
 
     @classmethod
     def parse(cls, text: str, offsets: Mapping[str, int | str] | None = None) -> Align:
@@ -115,7 +115,7 @@ _EMPTY = 20
 
 
 def aligned(
-    batches: Iterable[Batch], wanted: Align, report: Report, inputs: Mapping[str, str] | None = None
+    batches: Iterable[Batch], alignment: Align, report: Report, inputs: Mapping[str, str] | None = None
 ) -> Iterator[Batch]:
     """Yields the batches with all times in the clock of the source that comes first; facts about clocks come last.
 
@@ -124,7 +124,7 @@ def aligned(
     """
     spill = Spill(SPILL_BYTES)
     try:
-        stage = _Stage(wanted, spill, {} if inputs is None else inputs)
+        stage = _Stage(alignment, spill, {} if inputs is None else inputs)
         for batch in batches:
             yield from stage.feed(batch)
         yield from stage.rest()
@@ -136,8 +136,8 @@ def aligned(
 class _Stage:
     """What is known about each source so far, and the rows that wait."""
 
-    def __init__(self, wanted: Align, spill: Spill, inputs: Mapping[str, str]) -> None:
-        self._wanted = wanted
+    def __init__(self, alignment: Align, spill: Spill, inputs: Mapping[str, str]) -> None:
+        self._alignment = alignment
         self._spill = spill
         self._inputs = inputs
         self._catalog = Catalog()
@@ -147,8 +147,8 @@ class _Stage:
         self._fits: dict[str, Fit] = {}
         self._waiting: dict[str, tuple[list[str], BatchSpool]] = {}
         self._spans: dict[str, tuple[int, int]] = {}  # first start and last end of each source, by its own clock
-        self._collectives = Collectives() if wanted.rule == "collective" else None
-        self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
+        self._collectives = Collectives() if alignment.rule == "collective" else None
+        self._marks = Marks(called(alignment.marker)) if alignment.marker is not None else None
         self._rows = 0
 
     def feed(self, batch: Batch) -> Iterator[Batch]:
@@ -177,7 +177,7 @@ class _Stage:
         """Registers a source. The first one passes at once; with the rule "none" all do."""
         if source in self._sources:
             return
-        if not self._sources or self._wanted.rule == "none":
+        if not self._sources or self._alignment.rule == "none":
             self._moves[source] = Move(self._extra(source))
         self._sources[source] = None
 
@@ -185,12 +185,12 @@ class _Stage:
         """Adds facts to the catalog; those about clocks wait, since their anchors may move."""
         self._catalog.add(batch)
         clocks = truth(pc.equal(decoded(batch.column("entity")), "clock"))
-        if self._wanted.rule == "none" or not clocks.any():
+        if self._alignment.rule == "none" or not clocks.any():
             yield batch
             return
         if not clocks.all():
             yield Batch("catalog", batch.columns.filter(pa.array(~clocks)))
-        if self._wanted.rule in ("auto", "unix"):
+        if self._alignment.rule in ("auto", "unix"):
             first = next(iter(self._sources))
             base = self._anchor_of(first)
             for source in sources if base is not None else ():
@@ -206,8 +206,8 @@ class _Stage:
         ends = pc.add(ts, pc.coalesce(rows.column("dur"), pa.scalar(0, pa.int64())))
         begin, end = pc.min(ts).as_py(), pc.max(ends).as_py()
         if begin is not None and -LIMIT < begin <= end < LIMIT:
-            known = self._spans.get(source, (begin, end))
-            self._spans[source] = min(known[0], begin), max(known[1], end)
+            span = self._spans.get(source, (begin, end))
+            self._spans[source] = min(span[0], begin), max(span[1], end)
         if self._collectives is not None:
             self._collectives.add(rows)
         if self._marks is not None:
@@ -226,34 +226,12 @@ class _Stage:
         """Yields the rows that waited for the end, and the clocks."""
         self._check_offsets()
         sources = list(self._sources)
-        if not sources or self._wanted.rule == "none":
+        if not sources or self._alignment.rule == "none":
             return
         for source, placed in self._decided(sources).items():
             if source not in self._placed:
                 yield from self._settle(source, placed)
-        yield from self._clocks(sources)
-
-    def _decided(self, sources: list[str]) -> dict[str, Placed]:
-        """The moves of all sources by the rule, after all rows have come."""
-        first = sources[0]
-        reference = {first: Placed(Move(), "reference")}
-        if self._wanted.rule == "unix":
-            return by_unix(sources, self._catalog, keep_shift=self._wanted.keep_shift) | reference
-        if self._wanted.rule == "auto":
-            begins = {source: begin for source, (begin, _) in self._spans.items()}
-            return by_auto(sources, self._catalog, begins, keep_shift=self._wanted.keep_shift)
-        if self._collectives is not None:
-            self._fits = self._collectives.fits(sources)
-            return reference | {source: Placed(fit.move, "collective") for source, fit in self._fits.items()}
-        assert self._marks is not None
-        found = {source: int(times.begin[0]) for source, times in self._marks.each().items() if len(times.begin)}
-        for source in sources:
-            if source not in found:
-                raise _of_source(no_such("event", self._wanted.marker or "", self._marks.names), source, found)
-        return {source: Placed(Move(found[first] - found[source]), "marker") for source in sources} | reference
-
-    def _clocks(self, sources: list[str]) -> Iterator[Batch]:
-        """Yields the facts about clocks, with anchors at their new times, by the first source that has an anchor."""
+        # the facts about clocks, with anchors at their new times, by the first source that has an anchor
         anchors = ((source, self._anchor_of(source)) for source in sources)
         base = next((anchor - self._placed[source].move.offset for source, anchor in anchors if anchor is not None), 0)
         rows: list[dict[str, Any]] = []
@@ -266,8 +244,27 @@ class _Stage:
         if rows:
             yield to_batch("catalog", rows)
 
+    def _decided(self, sources: list[str]) -> dict[str, Placed]:
+        """The moves of all sources by the rule, after all rows have come."""
+        first = sources[0]
+        reference = {first: Placed(Move(), "reference")}
+        if self._alignment.rule == "unix":
+            return by_unix(sources, self._catalog, keep_shift=self._alignment.keep_shift) | reference
+        if self._alignment.rule == "auto":
+            begins = {source: begin for source, (begin, _) in self._spans.items()}
+            return by_auto(sources, self._catalog, begins, keep_shift=self._alignment.keep_shift)
+        if self._collectives is not None:
+            self._fits = self._collectives.fits(sources)
+            return reference | {source: Placed(fit.move, "collective") for source, fit in self._fits.items()}
+        assert self._marks is not None
+        marks = {source: int(times.begin[0]) for source, times in self._marks.each().items() if len(times.begin)}
+        for source in sources:
+            if source not in marks:
+                raise _of_source(no_such("event", self._alignment.marker or "", self._marks.names), source, marks)
+        return {source: Placed(Move(marks[first] - marks[source]), "marker") for source in sources} | reference
+
     def _anchor_of(self, source: str) -> int | None:
-        return anchor_of(self._catalog, source, keep_shift=self._wanted.keep_shift)
+        return anchor_of(self._catalog, source, keep_shift=self._alignment.keep_shift)
 
     def _shift(self, source: str, placed: Placed) -> int:
         """How much more was added to a source's times by hand than to those of the first one; 0 unless by unix time."""
@@ -277,20 +274,20 @@ class _Stage:
 
     def _extra(self, source: str) -> int:
         """The offset that the user asked for, for the source's input."""
-        found = 0
-        for name, offset in self._wanted.offsets.items():
+        total = 0
+        for name, offset in self._alignment.offsets.items():
             assert isinstance(offset, int)
-            found += offset if name in self._names(source) else 0
-        return found
+            total += offset if name in self._names(source) else 0
+        return total
 
     def _names(self, source: str) -> tuple[str, ...]:
         path = self._inputs.get(source)
         return (source,) if path is None else (source, path, PurePath(path).name)
 
     def _check_offsets(self) -> None:
-        known = {name for source in self._sources for name in self._names(source)}
-        for name in self._wanted.offsets:
-            if name not in known:
+        names = {name for source in self._sources for name in self._names(source)}
+        for name in self._alignment.offsets:
+            if name not in names:
                 paths = dict.fromkeys([*self._inputs.values(), *self._sources])
                 raise UsageError(
                     f"there is no input '{name}' for an offset", expected=f"one of {', '.join(list(paths)[:8])}"
@@ -315,8 +312,8 @@ class _Stage:
             if extra := self._extra(source):
                 alignment["extra_ns"] = extra
             if shift := self._shift(source, placed):
-                alignment["shift_ns" if self._wanted.keep_shift else "shift_undone_ns"] = shift
-                if not self._wanted.keep_shift:
+                alignment["shift_ns" if self._alignment.keep_shift else "shift_undone_ns"] = shift
+                if not self._alignment.keep_shift:
                     report.issue("shift-undone", source, f"{time_text(shift)} more than of the first input", 0)
             report.alignment.append(alignment)
             if placed.rule == "begin":
@@ -368,7 +365,7 @@ def apart(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     return {source: gap for source, (gap, _) in pauses(spans).items() if gap > _EMPTY * covered}
 
 
-def _of_source(error: InputError, source: str, found: Mapping[str, int]) -> InputError:
+def _of_source(error: InputError, source: str, marks: Mapping[str, int]) -> InputError:
     """The error, extended by the source that lacks the name and those that have it."""
-    has = f"; {', '.join(list(found)[:8])} has it" if found else ""
+    has = f"; {', '.join(list(marks)[:8])} has it" if marks else ""
     return InputError(f"{error.what}, in {source}{has}", expected=error.expected, remedy=error.remedy)

@@ -85,9 +85,9 @@ class Keyed:
     def match(self, other: Keyed) -> tuple[list[CollectiveRow], list[CollectiveRow]]:
         """The common collectives on both ranks, in the order in which they end on this one."""
         way = max(self.way, other.way)
-        mine, theirs = self.places(way), other.places(way)
-        common = sorted(mine.keys() & theirs.keys(), key=lambda key: self._rows[mine[key]].end)
-        return [self._rows[mine[key]] for key in common], [other._rows[theirs[key]] for key in common]
+        ours, theirs = self.places(way), other.places(way)
+        common = sorted(ours.keys() & theirs.keys(), key=lambda key: self._rows[ours[key]].end)
+        return [self._rows[ours[key]] for key in common], [other._rows[theirs[key]] for key in common]
 
 
 #: Collectives that two sources must have in common.
@@ -138,24 +138,19 @@ class Collectives:
 
     def add(self, batch: Batch) -> None:
         """Collects the collective kernels of a batch of events."""
-        wanted = (
-            words_in(batch.column("kind"), ("kernel",)) & self._named(batch) & truth(batch.column("dur").is_valid())
-        )
-        if not wanted.any():
+        # which rows have the name of a collective, or a group
+        is_named = self._is_collective(batch.column("name"))
+        if batch.has("comm"):
+            is_named |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
+        is_collective = words_in(batch.column("kind"), ("kernel",)) & is_named & truth(batch.column("dur").is_valid())
+        if not is_collective.any():
             return
-        rows = Batch("events", batch.columns.filter(pa.array(wanted)))
+        rows = Batch("events", batch.columns.filter(pa.array(is_collective)))
         ts, dur = values(rows.columns, "ts")[0], values(rows.columns, "dur")[0]
         columns = [decoded(rows.column(name)).to_pylist() for name in ("source", "comm", "name", "comm_seq", "bytes")]
         for source, comm, name, seq, size, begin, end in zip(*columns, ts.tolist(), (ts + dur).tolist(), strict=True):
             row = CollectiveRow(comm, operation_in(name) or name, seq, size, begin, end)
             self._rows.setdefault(source, []).append(row)
-
-    def _named(self, batch: Batch) -> Bools:
-        """Which rows have the name of a collective, or a group."""
-        found = self._is_collective(batch.column("name"))
-        if batch.has("comm"):
-            found |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
-        return found
 
     def fits(self, sources: Sequence[str]) -> dict[str, Fit]:
         """The fit of each source but the first to the clock of the first one; see `fits`."""
@@ -167,9 +162,9 @@ def fits(rows: Mapping[str, Sequence[CollectiveRow]]) -> dict[str, Fit]:
 
     Raises InputError if a source has fewer than `LEAST` collectives in common with those that are fitted already.
     """
-    keyed = {source: Keyed(own) for source, own in rows.items()}
+    keyed = {source: Keyed(of_source) for source, of_source in rows.items()}
     sources = list(rows)
-    found: dict[str, Fit] = {}
+    fitted: dict[str, Fit] = {}
     placed, left = sources[:1], sources[1:]
     best = dict.fromkeys(left, 0)
     while left:
@@ -184,11 +179,11 @@ def fits(rows: Mapping[str, Sequence[CollectiveRow]]) -> dict[str, Fit]:
         for source, through, match in step:
             fit = _fit(*match)
             if through != sources[0]:
-                fit = replace(fit, move=fit.move.then(found[through].move), through=through)
-            found[source] = fit
+                fit = replace(fit, move=fit.move.then(fitted[through].move), through=through)
+            fitted[source] = fit
         placed = [source for source, _, _ in step]
-        left = [source for source in left if source not in found]
-    return found
+        left = [source for source in left if source not in fitted]
+    return fitted
 
 
 def _refusal(rows: Mapping[str, Sequence[CollectiveRow]], left: Sequence[str], best: dict[str, int]) -> InputError:
@@ -201,19 +196,19 @@ def _refusal(rows: Mapping[str, Sequence[CollectiveRow]], left: Sequence[str], b
     )
 
 
-def _fit(mine: Sequence[CollectiveRow], theirs: Sequence[CollectiveRow]) -> Fit:
-    """The move that fits the ends of `mine` to those of `theirs` best."""
-    own = np.array([row.end for row in mine], np.int64)
-    gap = np.array([row.end for row in theirs], np.int64) - own  # exact; the rest is small enough for floats
-    base, since = int(np.median(gap)), int(own[0])
-    x, y = (own - since).astype(np.float64), (gap - base).astype(np.float64)
+def _fit(ours: Sequence[CollectiveRow], theirs: Sequence[CollectiveRow]) -> Fit:
+    """The move that fits the ends of `ours` to those of `theirs` best."""
+    end = np.array([row.end for row in ours], np.int64)
+    gap = np.array([row.end for row in theirs], np.int64) - end  # exact; the rest is small enough for floats
+    base, since = int(np.median(gap)), int(end[0])
+    x, y = (end - since).astype(np.float64), (gap - base).astype(np.float64)
     line = _line(x, y) if len(x) >= _LEAST_FOR_DRIFT else None
     if line is None:
         line = _constant(y)
     start, rate, kept = line
     rest = np.abs(y - start - rate * x)
     median, p95 = (round(float(value)) for value in np.percentile(rest, (50, 95)))
-    typical = int(np.median([row.end - row.begin for row in mine]))
+    typical = int(np.median([row.end - row.begin for row in ours]))
     outliers = int(np.count_nonzero(~kept))
     return Fit(Move(base + round(start), rate, since), len(x), outliers, median, p95, "", typical)
 

@@ -132,23 +132,23 @@ DISJOINT = 1_000_000
 
 def pauses(spans: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, str]]:
     """The sources that begin after all earlier ones have ended: by how many ns, and the one that ended last."""
-    found: dict[str, tuple[int, str]] = {}
+    longest: dict[str, tuple[int, str]] = {}
     last: tuple[int, str] | None = None
     for source, (begin, end) in sorted(spans.items(), key=lambda item: item[1]):
         if last is not None and begin > last[0]:
-            found[source] = begin - last[0], last[1]
+            longest[source] = begin - last[0], last[1]
         last = max(last or (end, source), (end, source))
-    return found
+    return longest
 
 
 def times_related(sources: Sequence[str], catalog: Catalog) -> dict[str, int] | None:
     """What is added to the times of each source to get one clock: unix time, or one that all have; None without one."""
     anchors = {source: anchor_of(catalog, source) for source in sources}
-    known = {source: anchor for source, anchor in anchors.items() if anchor is not None}
-    if len(known) == len(anchors):
-        return known
+    with_anchor = {source: anchor for source, anchor in anchors.items() if anchor is not None}
+    if len(with_anchor) == len(anchors):
+        return with_anchor
     clocks = {_kind_and_host(catalog, source) for source in sources}
-    shared = not known and len(clocks) == 1 and next(iter(clocks))[0] in _SHARED
+    shared = not with_anchor and len(clocks) == 1 and next(iter(clocks))[0] in _SHARED
     return dict.fromkeys(sources, 0) if shared else None
 
 
@@ -176,8 +176,8 @@ def by_auto(
     on the same host, since that is the same clock; if there is none, it begins when the first source does.
     """
     first = sources[0]
-    found = ((source, anchor_of(catalog, source, keep_shift=keep_shift)) for source in sources)
-    anchors = {source: anchor for source, anchor in found if anchor is not None}
+    candidates = ((source, anchor_of(catalog, source, keep_shift=keep_shift)) for source in sources)
+    anchors = {source: anchor for source, anchor in candidates if anchor is not None}
     placed = {first: Placed(Move(), "reference")}
     leader = next(iter(anchors), None)  # which the others with an anchor follow
     base = 0
@@ -200,9 +200,9 @@ def _without_anchor(
         return Placed(Move(), "as it is")
     clock = _kind_and_host(catalog, source)
     if clock[0] in _SHARED:
-        for other, known in placed.items():
+        for other, reference in placed.items():
             if _kind_and_host(catalog, other) == clock:
-                return Placed(known.move, "same clock")
+                return Placed(reference.move, "same clock")
     return Placed(Move(begins[first] - begins[source]), "begin")
 
 

@@ -41,18 +41,18 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
     arrow doesn't arrive at the next time at which it has an end.
     """
     rows = ends.rows
-    known = Runs(spill, "peers", [("arrow", "i8"), ("ts", "i8"), ("place", "i8"), ("index", "i8"), ("out", "?")])
+    located = Runs(spill, "peers", [("arrow", "i8"), ("ts", "i8"), ("place", "i8"), ("index", "i8"), ("out", "?")])
     for start, part in ends.blocks(size):
         index = np.flatnonzero(part["link"])
         columns = {name: part[name][index] for name in ("arrow", "ts", "place", "out")}
-        known.append(index=start + index, **columns)
-    for part in known.parts(size):
+        located.append(index=start + index, **columns)
+    for part in located.parts(size):
         ordered = part[np.lexsort((part["ts"], part["arrow"]))]
         for out in (True, False):
             theirs, ours = ordered[ordered["out"] == out], ordered[ordered["out"] != out]
             first = theirs[group_start_mask((theirs["arrow"],))] if len(theirs) else theirs
-            found = find((ours["arrow"],), (first["arrow"],))
-            rows["peer"][ours["index"][found >= 0]] = first["place"][found[found >= 0]]
+            place = find((ours["arrow"],), (first["arrow"],))
+            rows["peer"][ours["index"][place >= 0]] = first["place"][place[place >= 0]]
         rows["last"][ordered["index"]] = _no_later_arrival(ordered) & ~ordered["out"]
 
 
@@ -80,20 +80,20 @@ def find_last(ends: Structured) -> Bools:
 
 def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Structured]:
     """The rows and the ends on the events at `places`, whose ts are from `low` to below `high`."""
-    found = ends.rows[ends.between(low, high)]
-    if not len(found):
-        return np.empty(0, np.int32), found
+    in_range = ends.rows[ends.between(low, high)]
+    if not len(in_range):
+        return np.empty(0, np.int32), in_range
     places = np.ascontiguousarray(places)
     first = int(places.min())
     rows = np.empty(int(places.max()) - first + 1, np.int32)  # only the entries that are used are ever written
     rows[places - first] = np.arange(len(places), dtype=np.int32)
-    row = rows[found["place"] - first]
+    row = rows[in_range["place"] - first]
     by_row = np.argsort(row, kind="stable")
-    row, found = row[by_row], found[by_row]
+    row, in_range = row[by_row], in_range[by_row]
     if np.any(row[1:] == row[:-1]):
-        by_row = np.lexsort((found["out"], found["arrow"], row))
-        row, found = row[by_row], found[by_row]
-    return row, found
+        by_row = np.lexsort((in_range["out"], in_range["arrow"], row))
+        row, in_range = row[by_row], in_range[by_row]
+    return row, in_range
 
 
 #: What tells where an end belongs: nothing, the id of an event, the slice around its time, the next slice.
@@ -236,11 +236,11 @@ def attach_by_event(
         rows = links.by_event.rows[links.by_event.between(low, high)]
         if not len(rows):
             continue
-        known = events.rows[events.between(low, high)]
-        known = known[np.argsort(known["place"], kind="stable")]
-        found = find((rows["event"], rows["source"]), (known["id"], source[known["track"]]))
-        attached = found >= 0
-        place = known["place"][found[attached]]
+        by_id = events.rows[events.between(low, high)]
+        by_id = by_id[np.argsort(by_id["place"], kind="stable")]
+        match = find((rows["event"], rows["source"]), (by_id["id"], source[by_id["track"]]))
+        attached = match >= 0
+        place = by_id["place"][match[attached]]
         columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, last=False, **columns)
         links.unbound.add(rows["id"][~attached].tolist())
@@ -267,8 +267,8 @@ class SliceAttacher:
     def __init__(self, links: LinkStore, ends: Runs, tracks: int) -> None:
         self.tracks = np.zeros(tracks, np.bool_)
         for runs in (links.enclosed, links.next):
-            known = runs.rows["track"]
-            self.tracks[known[known >= 0]] = True
+            track = runs.rows["track"]
+            self.tracks[track[track >= 0]] = True
         self._links = links
         self._ends = ends
         self._waiting = np.empty(0, links.next.rows.dtype)
@@ -282,17 +282,17 @@ class SliceAttacher:
         later = self._links.next
         rows = np.concatenate([self._waiting, later.rows[later.between(low, high)]])
         if len(rows):
-            found = slices.next(rows["track"], rows["ts"])
-            self._waiting = rows[found < 0]
-            self._attach(rows[found >= 0], slices, found[found >= 0])
+            next_slice = slices.next(rows["track"], rows["ts"])
+            self._waiting = rows[next_slice < 0]
+            self._attach(rows[next_slice >= 0], slices, next_slice[next_slice >= 0])
 
     def close(self) -> None:
         """Counts the ends that no slice followed as unbound."""
         self._links.unbound.add(self._waiting["id"].tolist())
 
-    def _attach(self, rows: Structured, slices: Slices, found: Int64) -> None:
-        attached = found >= 0
-        at = found[attached]
+    def _attach(self, rows: Structured, slices: Slices, index: Int64) -> None:
+        attached = index >= 0
+        at = index[attached]
         columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, last=False, **columns)
         self._links.unbound.add(rows["id"][~attached].tolist())
@@ -302,7 +302,7 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
     """Joins launches with their work by correlation, and returns how many arrows this made. Flags the work."""
     process = Interner().numbers((track.source, track.host, track.pid) for track in tracks).astype(np.int32)
     machine = Interner().numbers((track.source, track.host) for track in tracks).astype(np.int32)
-    known = np.array([track.pid is not None for track in tracks], np.bool_)
+    has_process = np.array([track.pid is not None for track in tracks], np.bool_)
     keys, arrows = store.keys.rows, 0
     for part in store.correlated.parts(size):
         rows = part[keys["flags"][part["place"]] & GONE == 0]
@@ -310,8 +310,8 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
         if np.any(works["correlation"][1:] <= works["correlation"][:-1]):
             works = works[np.lexsort((*_first_and_longest(keys, works["place"]), works["correlation"]))]
         launch = find_launches(
-            _correlated(works, process, machine, known),
-            _correlated(launches, process, machine, known),
+            _correlated(works, process, machine, has_process),
+            _correlated(launches, process, machine, has_process),
             partial(_first_and_longest, keys, launches["place"]),
         )
         joined = np.flatnonzero(launch >= 0)
@@ -325,10 +325,10 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
     return arrows
 
 
-def _correlated(rows: Structured, process: Int32, machine: Int32, known: Bools) -> Correlated:
+def _correlated(rows: Structured, process: Int32, machine: Int32, has_process: Bools) -> Correlated:
     track = rows["track"]
     correlation = np.ascontiguousarray(rows["correlation"])
-    return Correlated(correlation, process[track], machine[track], known[track])
+    return Correlated(correlation, process[track], machine[track], has_process[track])
 
 
 def _first_and_longest(keys: Structured, places: Int64) -> tuple[Int64, ...]:

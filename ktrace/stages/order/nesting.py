@@ -27,20 +27,20 @@ def around(track: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int32]:
     Slices must be grouped by track and sorted. The positions are meaningless on tracks where slices cross.
     """
     depth = _depth(track, begin, end)
-    found = np.full(len(track), -1, np.int64)
+    outer_of = np.full(len(track), -1, np.int64)
     inner = np.flatnonzero(depth > 0)
     if not len(inner):
-        return found, np.empty(0, np.int32)
+        return outer_of, np.empty(0, np.int32)
     count = len(track)
     outer = np.flatnonzero(end > begin)
-    known = np.sort(depth[outer] * count + outer)
-    last = np.searchsorted(known, (depth[inner] - 1) * count + inner) - 1  # the last one before, one level up
-    position = known[last] % count
+    sorted_keys = np.sort(depth[outer] * count + outer)
+    last = np.searchsorted(sorted_keys, (depth[inner] - 1) * count + inner) - 1  # the last one before, one level up
+    position = sorted_keys[last] % count
     crosses = (
         (last < 0) | (track[position] != track[inner]) | (end[position] < end[inner]) | (end[position] <= begin[inner])
     )
-    found[inner] = position
-    return found, np.unique(track[inner[crosses]])
+    outer_of[inner] = position
+    return outer_of, np.unique(track[inner[crosses]])
 
 
 def _depth(track: Int32, begin: Int64, end: Int64) -> Int64:
@@ -63,31 +63,31 @@ def enclosing(track: Int32, begin: Int64, end: Int64) -> Int64:
 
     Slices must be grouped by track and sorted.
     """
-    found = np.empty(len(track), np.int64)
+    outer = np.empty(len(track), np.int64)
     if compiled:
         times = np.ascontiguousarray(begin), np.ascontiguousarray(end)
-        compiled.enclosing(np.ascontiguousarray(track, np.int32), *times, found)
+        compiled.enclosing(np.ascontiguousarray(track, np.int32), *times, outer)
     else:
-        _enclosing(track, begin, end, found)
-    return found
+        _enclosing(track, begin, end, outer)
+    return outer
 
 
-def _enclosing(track: Int32, begin: Int64, end: Int64, found: Int64) -> None:
-    """Fills `found` as `enclosing` does, in Python: all tracks at once, then those with crossings."""
-    found[:], crossed = around(track, begin, end)
+def _enclosing(track: Int32, begin: Int64, end: Int64, outer: Int64) -> None:
+    """Fills `outer` as `enclosing` does, in Python: all tracks at once, then those with crossings."""
+    outer[:], crossed = around(track, begin, end)
     for number in crossed.tolist():
         first, last = np.searchsorted(track, [number, number + 1])
-        _around_crossing(begin[first:last], end[first:last], found[first:last])
-        found[first:last] += np.where(found[first:last] >= 0, first, 0)
+        _around_crossing(begin[first:last], end[first:last], outer[first:last])
+        outer[first:last] += np.where(outer[first:last] >= 0, first, 0)
 
 
-def _around_crossing(begin: Int64, end: Int64, found: Int64) -> None:
-    """Fills `found` for the slices of one track."""
+def _around_crossing(begin: Int64, end: Int64, outer: Int64) -> None:
+    """Fills `outer` for the slices of one track."""
     open_: list[tuple[int, int]] = []  # (end, position); ends fall: only slices that outlast later ones matter
     for position, (starts, stops) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         while open_ and open_[-1][0] <= starts:
             open_.pop()
-        found[position] = open_[-1][1] if open_ else -1
+        outer[position] = open_[-1][1] if open_ else -1
         while open_ and open_[-1][0] <= stops:
             open_.pop()
         open_.append((stops, position))
@@ -109,15 +109,15 @@ def _lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     near = lane[:first] < len(lane)  # in further ones no other comes to lie: of so many, one before is free
     for number, stops in zip(lane[:first][near].tolist(), end[:first][near].tolist(), strict=True):
         open_.push(number, stops)
-    found = []
+    numbers = []
     lowest = open_.stacks[0]
     for starts, stops in zip(begin[some].tolist(), end[some].tolist(), strict=True):
         while lowest[-1] <= starts:
             lowest.pop()
         number = 0 if lowest[-1] >= stops else open_.first(starts, stops)
         open_.push(number, stops)
-        found.append(number)
-    lane[some] = found
+        numbers.append(number)
+    lane[some] = numbers
 
 
 def _enclose_an_edge(begin: Int64, end: Int64) -> Bools:
@@ -255,8 +255,8 @@ class Slices:
         """For each slice the last one that began before it and is open at its start, -1 where there is none."""
         outer = self._around.copy()
         for first, last in self._spans():
-            found = enclosing(self.track[first:last], self.begin[first:last], self.end[first:last])
-            outer[first:last] = np.where(found >= 0, found + first, -1)
+            index = enclosing(self.track[first:last], self.begin[first:last], self.end[first:last])
+            outer[first:last] = np.where(index >= 0, index + first, -1)
         return outer
 
     def innermost(self, track: Int32, ts: Int64) -> Int64:
@@ -265,18 +265,18 @@ class Slices:
         A slice is open from its start on, one without duration during one nanosecond.
         """
         last = _last_begun(self.track, self.begin, track, ts)
-        found = np.full(len(ts), -1, np.int64)
-        ended = found.copy()
+        slices = np.full(len(ts), -1, np.int64)
+        ended = slices.copy()
         asking = np.flatnonzero(last >= 0)
         while len(asking):
             at, now = last[asking], ts[asking]
             is_open = (self.end[at] > now) | (self.begin[at] == now)
-            found[asking[is_open]] = at[is_open]
+            slices[asking[is_open]] = at[is_open]
             ends = (self.end[at] == now) & (ended[asking] < 0)
             ended[asking[ends]] = at[ends]
             last[asking] = self._outer[at]
             asking = asking[~is_open & (last[asking] >= 0)]
-        return np.where(found >= 0, found, ended)
+        return np.where(slices >= 0, slices, ended)
 
     def next(self, track: Int32, ts: Int64) -> Int64:
         """The first new slice on the track that begins at ts or later, -1 where there is none."""
@@ -284,9 +284,9 @@ class Slices:
         before = _count_before(self.track[new], self.begin[new], track, ts)
         there = before < len(new)
         there[there] = self.track[new][before[there]] == track[there]
-        found = np.full(len(ts), -1, np.int64)
-        found[there] = new[before[there]]
-        return found
+        slices = np.full(len(ts), -1, np.int64)
+        slices[there] = new[before[there]]
+        return slices
 
 
 def _last_begun(track: Int32, begin: Int64, asked_track: Int32, ts: Int64) -> Int64:

@@ -131,12 +131,12 @@ class EndLinks:
             source = sources[keys["track"][rows["end"]]]
             ends.append(end=keys["id"][rows["end"]], source=source, begin=keys["id"][rows["begin"]])
         for low, high in ranges(sorted({*ends.cuts(size), *self._on.cuts(size)})):
-            wanted, known = self._on.rows[self._on.between(low, high)], ends.rows[ends.between(low, high)]
-            if len(wanted):
-                found = find((wanted["event"], wanted["source"]), (known["end"], known["source"]))
-                there = found >= 0
-                event[wanted["number"][there]] = known["begin"][found[there]]
-                moved[wanted["number"][there]] = True
+            asking, ends_here = self._on.rows[self._on.between(low, high)], ends.rows[ends.between(low, high)]
+            if len(asking):
+                match = find((asking["event"], asking["source"]), (ends_here["end"], ends_here["source"]))
+                there = match >= 0
+                event[asking["number"][there]] = ends_here["begin"][match[there]]
+                moved[asking["number"][there]] = True
         for number in range(len(self._waiting)):
             columns, here = self._waiting.get(number), slice(*self._starts[number : number + 2])
             if moved[here].any():

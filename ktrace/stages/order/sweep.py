@@ -72,9 +72,9 @@ def _part(cuts: Structured, keys: Structured) -> Int64:
     """How many of the sorted `cuts` are at or before each event."""
     order = _order(np.concatenate([cuts, keys]))
     is_cut = order < len(cuts)
-    found = np.empty(len(order), np.int64)
-    found[order] = np.cumsum(is_cut)
-    return found[len(cuts) :]
+    part = np.empty(len(order), np.int64)
+    part[order] = np.cumsum(is_cut)
+    return part[len(cuts) :]
 
 
 def _order(keys: Structured) -> Int64:
@@ -143,10 +143,10 @@ class OnDevice(msgspec.Struct, frozen=True):
 
     def rows(self, flags: UInt16, track: Int32) -> Bools:
         """Which events with these flags on these tracks are device work."""
-        found: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
+        selected: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
         if self.ranges.any():
-            found |= (flags & (RANGE | LAID_OUT) == RANGE) & self.ranges[track]
-        return found
+            selected |= (flags & (RANGE | LAID_OUT) == RANGE) & self.ranges[track]
+        return selected
 
 
 def swept(
@@ -232,14 +232,14 @@ class Finisher:
 
     def finished(self, start: int, stop: int) -> GatheredRows:
         """The events of the rows from `start` to before `stop`."""
-        found = self._store.at(np.ascontiguousarray(self._rows["place"][start:stop]))
+        gathered = self._store.at(np.ascontiguousarray(self._rows["place"][start:stop]))
         first, last = np.searchsorted(self._begins, (start, stop))
         if first == last:
-            return found
+            return gathered
         ends = self._store.at(self._ends[first:last]).batch().columns
         dur = (self._rows["end"] - self._rows["ts"])[start:stop]
         return GatheredRows.whole(
-            _paired(found.batch().columns, ends, self._begins[first:last] - start, dur), self._store.words
+            _paired(gathered.batch().columns, ends, self._begins[first:last] - start, dur), self._store.words
         )
 
 
@@ -248,20 +248,20 @@ def _paired(columns: pa.RecordBatch, added: pa.RecordBatch, begins: Int64, dur: 
     at = np.full(columns.num_rows, -1, np.int64)
     at[begins] = np.arange(len(begins))
     index = pa.array(at, mask=at < 0)
-    found = dict(zip(columns.schema.names, columns.columns, strict=True))
-    own = found.get("dur", pa.nulls(len(at), pa.int64()))
-    found["dur"] = pc.if_else(pa.array(at >= 0), pa.array(dur), own)
+    merged = dict(zip(columns.schema.names, columns.columns, strict=True))
+    its_dur = merged.get("dur", pa.nulls(len(at), pa.int64()))
+    merged["dur"] = pc.if_else(pa.array(at >= 0), pa.array(dur), its_dur)
     for name in added.schema.names:
         if name not in _OF_BEGIN and not name.startswith("args.") and added.column(name).null_count < len(added):
             theirs = added.column(name).take(index)
-            found[name] = pc.coalesce(found[name], theirs) if name in found else theirs
+            merged[name] = pc.coalesce(merged[name], theirs) if name in merged else theirs
     texts = Batch("events", added).args_text()
     if texts.null_count < len(texts):
-        _merge_args(found, columns, texts, index)
-    return pa.RecordBatch.from_pydict(found)
+        _merge_args(merged, columns, texts, index)
+    return pa.RecordBatch.from_pydict(merged)
 
 
-def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.Array, index: pa.Array) -> None:
+def _merge_args(cells: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.Array, index: pa.Array) -> None:
     """Merges the arguments of ends into `args`, after the typed arguments of those rows."""
     theirs = texts.take(index)
     changed = pc.is_valid(theirs)
@@ -270,11 +270,11 @@ def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.A
     pairs = zip(ours.filter(both).to_pylist(), theirs.filter(both).to_pylist(), strict=True)
     merged = pa.array([_merge(begin, end) for begin, end in pairs], pa.string())
     result = pc.replace_with_mask(pc.coalesce(theirs, ours), both, merged)
-    found["args"] = result
+    cells["args"] = result
     for name in columns.schema.names:
         if name.startswith("args."):
-            column = found[name]
-            found[name] = pc.if_else(changed, pa.nulls(len(column), column.type), column)
+            column = cells[name]
+            cells[name] = pc.if_else(changed, pa.nulls(len(column), column.type), column)
 
 
 @lru_cache(maxsize=4096)

@@ -108,10 +108,10 @@ class _Coarsener:
         first = 0
         for number in range(len(self._kept)):
             batch = Batch("events", self._kept.get(number))
-            mine = stays[first : first + len(batch)]
+            kept_rows = stays[first : first + len(batch)]
             first += len(batch)
-            self._dependents.remember(batch, mine)
-            yield from self._give(rows_where(batch, mine))
+            self._dependents.remember(batch, kept_rows)
+            yield from self._give(rows_where(batch, kept_rows))
         merged = 0
         for batch in runs:
             merged += len(batch)
@@ -149,14 +149,14 @@ class _Coarsener:
         if not len(batch):
             return
         ts, _ = values(batch.columns, "ts")
-        dur, known = values(batch.columns, "dur")
-        change = self._change(batch, known & (dur >= 0) & (dur < LIMIT) & (abs(ts) < LIMIT))
+        dur, has_dur = values(batch.columns, "dur")
+        change = self._change(batch, has_dur & (dur >= 0) & (dur < LIMIT) & (abs(ts) < LIMIT))
         for kind, series in (_COUNTER, self._series), (_POINT, self._tracks):
             rows = np.flatnonzero(change == kind)
             value = values(batch.columns, "value")[0][rows] if kind == _COUNTER else 0
             place = rows + self._rows
             self._shown[kind].append(series=series.number(batch, rows), ts=ts[rows], value=value, place=place)
-        self._remember_slices(batch, change, ts, ts + np.where(known, dur, 0))
+        self._remember_slices(batch, change, ts, ts + np.where(has_dur, dur, 0))
         self._kept.append(batch.columns)
         self._rows += len(batch)
 
@@ -177,29 +177,29 @@ class _Coarsener:
 
     def _figures(self, batch: Batch) -> Bools:
         """Which rows are figures of a slice. Those of points, as of allocations, are counters like others."""
-        found = are_figures(batch)
+        is_figure = are_figures(batch)
         points = words_in(batch.column("kind"), ("alloc",)) & ~truth(batch.column("dur").is_valid())
         for source, rows in each_source(rows_where(batch, points)):
             self._points[source].append(rows.column("id").to_numpy())
-        if not found.any() or not self._points:
-            return found
+        if not is_figure.any() or not self._points:
+            return is_figure
         parent, _ = values(batch.columns, "parent")
         for source, ids in self._points.items():
             del ids[:-_RECENT]
-            found &= ~(words_in(batch.column("source"), (source,)) & np.isin(parent, np.concatenate(ids)))
-        return found
+            is_figure &= ~(words_in(batch.column("source"), (source,)) & np.isin(parent, np.concatenate(ids)))
+        return is_figure
 
     def _change(self, batch: Batch, ends: Bools) -> UInt8:
         """How each row may change; `ends` are the rows with a duration."""
-        found = np.full(len(batch), _STAYS, np.uint8)
+        changes = np.full(len(batch), _STAYS, np.uint8)
         slices, kind = slice_rows(batch), batch.column("kind")
-        found[slices & ends] = _SLICE
-        found[slices & ends & words_in(kind, ("range",))] = _RANGE
-        found[self._is_mark(batch.column("name"))] = _STAYS
-        found[words_in(kind, ("counter",))] = _COUNTER
-        found[words_in(kind, ("instant", "log", "sample"))] = _POINT
-        found[words_in(kind, ("alloc",)) & ~ends] = _POINT
-        return found
+        changes[slices & ends] = _SLICE
+        changes[slices & ends & words_in(kind, ("range",))] = _RANGE
+        changes[self._is_mark(batch.column("name"))] = _STAYS
+        changes[words_in(kind, ("counter",))] = _COUNTER
+        changes[words_in(kind, ("instant", "log", "sample"))] = _POINT
+        changes[words_in(kind, ("alloc",)) & ~ends] = _POINT
+        return changes
 
     def _decide(self, removed: Counter[str]) -> tuple[Bools, Iterator[Batch]]:
         """Which of the kept rows stay, and what the others became."""
@@ -222,17 +222,17 @@ class _Coarsener:
 
     def _merged(self, tracks: _Tracks, length: int) -> Iterator[Batch]:
         """What runs of short slices became, track after track."""
-        found: list[dict[str, Any]] = []
+        rows_made: list[dict[str, Any]] = []
         places, words = self._tracks.all(), list(self._names)
         for rows in tracks:
             inside, run = _in_runs(rows, length)
             for figures in _merged_rows(rows, inside, run, words) if len(inside) else ():
-                found.append(places[rows.track] | figures)
-                if len(found) == _ROWS:
-                    yield self._with_ids(found)
-                    found.clear()
-        if found:
-            yield self._with_ids(found)
+                rows_made.append(places[rows.track] | figures)
+                if len(rows_made) == _ROWS:
+                    yield self._with_ids(rows_made)
+                    rows_made.clear()
+        if rows_made:
+            yield self._with_ids(rows_made)
 
     def _with_ids(self, rows: list[dict[str, Any]]) -> Batch:
         batch = to_batch("events", rows)
@@ -278,8 +278,8 @@ class _Tracks:
 
     def __iter__(self) -> Iterator[_Rows]:
         for track, start, stop in self._bounds:
-            mine = {name: column[start:stop] for name, column in self._columns.items()}
-            yield _Rows(track=track, free=np.isin(mine.pop("change"), self._merging), **mine)
+            columns = {name: column[start:stop] for name, column in self._columns.items()}
+            yield _Rows(track=track, free=np.isin(columns.pop("change"), self._merging), **columns)
 
 
 def _length(tracks: _Tracks, budget: int) -> int:
@@ -307,13 +307,13 @@ def _in_runs(rows: _Rows, length: int) -> tuple[Int64, Int32]:
 
 def _runs(rows: _Rows, length: int) -> tuple[Int64, Int32]:
     """The slices below this length, and the number of the run of each."""
-    mine = rows.free & (rows.end - rows.ts < length)
-    short = np.flatnonzero(mine)
+    is_short = rows.free & (rows.end - rows.ts < length)
+    short = np.flatnonzero(is_short)
     ts, end = rows.ts[short], rows.end[short]
     starts = np.zeros(len(short), np.bool_)
     starts[1:] = ts[1:] - np.maximum.accumulate(end)[:-1] > length
-    begun = np.cumsum(~mine, dtype=np.int32)[short]
-    ended = np.searchsorted(np.sort(rows.end[~mine]), ts, "right").astype(np.int32)
+    begun = np.cumsum(~is_short, dtype=np.int32)[short]
+    ended = np.searchsorted(np.sort(rows.end[~is_short]), ts, "right").astype(np.int32)
     starts |= group_start_mask((begun, ended))
     return short, np.cumsum(starts, dtype=np.int32) - np.int32(1)
 
@@ -344,8 +344,8 @@ def _sums(rows: _Rows, inside: Int64, run: Int32, names: int) -> Iterator[tuple[
     """Yields the sums of runs, and of the names in them, some slices at a time: a run may come several times."""
     last, reached = -1, -LIMIT  # of the run that may go on
     for at in range(0, len(run), _MERGED):
-        mine, number = inside[at : at + _MERGED], run[at : at + _MERGED].astype(np.int64)
-        ts, end, name = rows.ts[mine], rows.end[mine], rows.name[mine]
+        block, number = inside[at : at + _MERGED], run[at : at + _MERGED].astype(np.int64)
+        ts, end, name = rows.ts[block], rows.end[block], rows.name[block]
         first = np.flatnonzero(group_start_mask((number,)))
         before = np.roll(greatest_so_far(end, (number,)), 1)
         before[first] = -LIMIT

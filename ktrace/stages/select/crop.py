@@ -89,17 +89,22 @@ class Marks:
 
     def add(self, batch: Batch) -> None:
         """Collects the rows of a batch whose name and kind match."""
-        found = self._named(batch)
+        # the first `_NAMES` names are remembered
+        names = batch.column("name")
+        if len(self.names) < _NAMES:
+            here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
+            self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
+        is_marked = self._is_named(names)
         if self._kinds:
-            found &= words_in(batch.column("kind"), self._kinds)
-        if not found.any():
+            is_marked &= words_in(batch.column("kind"), self._kinds)
+        if not is_marked.any():
             return
-        rows = batch.columns.filter(pa.array(found))
+        rows = batch.columns.filter(pa.array(is_marked))
         ts, dur = rows.column("ts").to_pylist(), values(rows, "dur")
-        mine = Batch("events", rows)
-        placed = truth(mine.column("device").is_valid()) | truth(mine.column("stream").is_valid())
-        lasts = ~words_in(mine.column("kind"), ("instant", "log", "sample", "counter"))
-        texts = (decoded(mine.column(name)).to_pylist() for name in ("source", "name", "id", "host", "pid"))
+        marked = Batch("events", rows)
+        placed = truth(marked.column("device").is_valid()) | truth(marked.column("stream").is_valid())
+        lasts = ~words_in(marked.column("kind"), ("instant", "log", "sample", "counter"))
+        texts = (decoded(marked.column(name)).to_pylist() for name in ("source", "name", "id", "host", "pid"))
         for row, (source, name, number, *process) in enumerate(zip(*texts, strict=True)):
             end = ts[row] + int(dur[0][row]) if dur[1][row] or not lasts[row] else LIMIT
             self.keep(source, name, ts[row], end, bool(placed[row]), number)
@@ -110,14 +115,6 @@ class Marks:
         """Keeps a row; `placed` tells whether it is on a device."""
         (self._device if placed else self._host)[source].append((begin, end))
         self.ids[source].append(number)
-
-    def _named(self, batch: Batch) -> Bools:
-        """Which names match. The first `_NAMES` names are remembered."""
-        names = batch.column("name")
-        if len(self.names) < _NAMES:
-            here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
-            self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
-        return self._is_named(names)
 
     def __bool__(self) -> bool:
         return bool(self.ids)
@@ -142,16 +139,16 @@ class Marks:
 
     def around(self, margin: int) -> Intervals:
         """The intervals of all sources, with a margin before and after each."""
-        pairs = [pair for by in (self._host, self._device) for found in by.values() for pair in found]
+        pairs = [pair for by in (self._host, self._device) for spans in by.values() for pair in spans]
         wide = [(begin - margin, max(end, begin + 1) + margin) for begin, end in pairs]
         return Intervals.from_pairs(wide) if wide else NEVER
 
 
-def no_such(what: str, wanted: str, names: dict[str, None]) -> InputError:
+def no_such(what: str, sought: str, names: dict[str, None]) -> InputError:
     """The error for a name that isn't there, with similar names."""
-    some = (near(wanted, names) or list(names))[:5]
+    some = (near(sought, names) or list(names))[:5]
     return InputError(
-        f"no {what} is called '{wanted}'",
+        f"no {what} is called '{sought}'",
         expected=f"one of {len(names):,} names, such as {', '.join(some)}" if some else None,
         remedy="use the whole name, or a pattern such as '*part of it*'",
     )
@@ -164,12 +161,12 @@ _MOST = 8
 class Bounds:
     """Collects the rows that tell which part is meant."""
 
-    def __init__(self, wanted: Crop, within: Intervals = ALWAYS) -> None:
-        self._wanted, self._within = wanted, within
-        self._around = Marks(called(wanted.around)) if wanted.around is not None else None
-        self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
-        self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
-        self._phase = Marks(phase_test(wanted.phase), ("range", "op")) if wanted.phase is not None else None
+    def __init__(self, crop: Crop, within: Intervals = ALWAYS) -> None:
+        self._crop, self._within = crop, within
+        self._around = Marks(called(crop.around)) if crop.around is not None else None
+        self._range = Marks(called(crop.range), ("range",)) if crop.range is not None else None
+        self._step = Marks(self._is_step, ("range", "op")) if crop.step is not None else None
+        self._phase = Marks(phase_test(crop.phase), ("range", "op")) if crop.phase is not None else None
         self._every = {
             part: Marks(partial(_is_any, of), ("range", "op"))
             for part, of in ((self._step, step_of), (self._phase, phase_of))
@@ -177,7 +174,7 @@ class Bounds:
         }
 
     def _is_step(self, name: str) -> bool:
-        first, last, head = steps_of(self._wanted.step or 0)
+        first, last, head = steps_of(self._crop.step or 0)
         step = step_of(name)
         return step is not None and first <= step <= last and head in (None, step_head(name))
 
@@ -192,15 +189,15 @@ class Bounds:
 
         Raises InputError if there is no such time, name, step or range.
         """
-        common, wanted = self._within, self._wanted
-        if wanted.time is not None:
-            common = common.intersection(interval(wanted.time, start, end, catalog))
+        common, crop = self._within, self._crop
+        if crop.time is not None:
+            common = common.intersection(interval(crop.time, start, end, catalog))
         if self._around is not None:
             if not self._around:
-                raise no_such("event", str(wanted.around), self._around.names)
-            common = common.intersection(self._around.around(wanted.margin_ns()))
+                raise no_such("event", str(crop.around), self._around.names)
+            common = common.intersection(self._around.around(crop.margin_ns()))
         part = self._own(common)
-        spans = [pair for found in part.all() for pair in found.pairs()]
+        spans = [pair for bounds in part.all() for pair in bounds.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
             raise InputError("nothing is in all of the selected parts", remedy="select one of them")
         shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
@@ -209,42 +206,42 @@ class Bounds:
 
     def _own(self, common: Intervals) -> CropBounds:
         """What a step or range selects of the time that all sources have in common. Raises InputError without one."""
-        part = CropBounds(common, overlapping=self._wanted.overlapping)
-        wanted = ((self._step, self._no_step), (self._range, self._no_range), (self._phase, self._no_phase))
-        for marks, error in wanted:
+        part = CropBounds(common, overlapping=self._crop.overlapping)
+        choices = ((self._step, self._no_step), (self._range, self._no_range), (self._phase, self._no_phase))
+        for marks, error in choices:
             if marks is None:
                 continue
             if not marks:
                 raise error(marks)
             others = self._every[marks].of_processes() if marks in self._every else ()
             part.narrow(marks, dict.fromkeys(others, NEVER) | marks.of_processes())
-        alone = [self._wanted.time, self._around, self._step, self._range, self._phase].count(None) == 4
+        alone = [self._crop.time, self._around, self._step, self._range, self._phase].count(None) == 4
         if not alone:
             part.ids = {}
         return part
 
     def _no_step(self, marks: Marks) -> InputError:
-        known = {name.strip(): step for name in marks.names if (step := step_of(name)) is not None}
-        if steps_of(self._wanted.step or 0)[2] is None:
-            steps = list(map(str, sorted(set(known.values()))))
+        step_of_name = {name.strip(): step for name in marks.names if (step := step_of(name)) is not None}
+        if steps_of(self._crop.step or 0)[2] is None:
+            steps = list(map(str, sorted(set(step_of_name.values()))))
         else:
-            steps = sorted(known, key=lambda name: (step_head(name), known[name]))
+            steps = sorted(step_of_name, key=lambda name: (step_head(name), step_of_name[name]))
         some = ", ".join(steps[:_MOST]) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
         remedy = None if steps else "use --range NAME or --time: the trace has no ProfilerStep#N or Iteration N"
         expected = f"one of the steps {some}" if steps else None
-        return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
+        return InputError(f"there is no step {self._crop.step}", expected=expected, remedy=remedy)
 
     def _no_phase(self, marks: Marks) -> InputError:
-        found = {(one.phase, one.batch or 0) for name in marks.names if (one := phase_of(name)) is not None}
-        known = [f"{phase}:{batch}" if batch else phase for phase, batch in sorted(found)]
-        some = ", ".join(known[:_MOST]) + (", ..." if len(known) > _MOST else "")
-        remedy = None if known else "use --range NAME or --time: no annotation states a phase"
+        stated = {(one.phase, one.batch or 0) for name in marks.names if (one := phase_of(name)) is not None}
+        phases = [f"{phase}:{batch}" if batch else phase for phase, batch in sorted(stated)]
+        some = ", ".join(phases[:_MOST]) + (", ..." if len(phases) > _MOST else "")
+        remedy = None if phases else "use --range NAME or --time: no annotation states a phase"
         return InputError(
-            f"there is no phase {self._wanted.phase}", expected=f"one of {some}" if known else None, remedy=remedy
+            f"there is no phase {self._crop.phase}", expected=f"one of {some}" if phases else None, remedy=remedy
         )
 
     def _no_range(self, marks: Marks) -> InputError:
-        return no_such("range", str(self._wanted.range), marks.names)
+        return no_such("range", str(self._crop.range), marks.names)
 
 
 def _is_any(of: Callable[[str], object], name: str) -> bool:
@@ -297,7 +294,7 @@ class CropBounds(msgspec.Struct):
             name: self.device.get(name, earlier(name)).intersection(device.get(name, each.get(name, NEVER)))
             for name in self.device.keys() | device.keys()
         }
-        self.each = {name: own.intersection(earlier(name)) for name, own in each.items()}
+        self.each = {name: intervals.intersection(earlier(name)) for name, intervals in each.items()}
         self.host |= marks.on_host
         self.ids = marks.ids
 
@@ -321,15 +318,15 @@ class CropBounds(msgspec.Struct):
         known; other rows on devices, such as annotations, have the time of the device.
         """
         numbers: dict[tuple[object, ...], int] = {}
-        found: list[RowPlace] = []
+        row_places: list[RowPlace] = []
 
         def number(key: tuple[object, ...], source: str, begins: Intervals | None) -> int:
             if key not in numbers:
-                numbers[key] = len(found)
+                numbers[key] = len(row_places)
                 begins = begins if self.each is None or begins is not None else self.each.get(source, NEVER)
                 time = self.common if begins is None else self.common.intersection(begins)
                 strict = None if self.overlapping else begins
-                found.append(RowPlace(time, strict, self.ids.get(source, []), source in self.host))
+                row_places.append(RowPlace(time, strict, self.ids.get(source, []), source in self.host))
             return numbers[key]
 
         rows, work = [], []
@@ -343,17 +340,17 @@ class CropBounds(msgspec.Struct):
                 rows.append(number(process, track.source, self.own[process]))
             else:
                 rows.append(work[-1])
-        return [np.array(rows, np.int32), np.array(work, np.int32)], found
+        return [np.array(rows, np.int32), np.array(work, np.int32)], row_places
 
     def contain(self, ts: Int64, batch: Batch) -> Bools:
         """Which rows of a batch have their time in the selected time."""
         names = decoded(batch.column("source")).to_pylist()
         coded = np.array(names, object)
-        found = np.zeros(len(batch), np.bool_)
+        inside = np.zeros(len(batch), np.bool_)
         for name in set(names):
-            mine = coded == name
-            found[mine] = self.for_source(name).contain(ts[mine])
-        return found
+            of_source = coded == name
+            inside[of_source] = self.for_source(name).contain(ts[of_source])
+        return inside
 
 
 def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
@@ -391,7 +388,7 @@ def _lasting_points(batch: Batch) -> Bools:
     return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
 
 
-def cropped(batches: Iterable[Batch], wanted: Crop, report: Report, *, within: Intervals = ALWAYS) -> Iterator[Batch]:
+def cropped(batches: Iterable[Batch], crop: Crop, report: Report, *, within: Intervals = ALWAYS) -> Iterator[Batch]:
     """Yields the rows of the selected part, events in the order of time.
 
     `within` is a part of the time by the clock of the trace, which rows must overlap, too.
@@ -401,7 +398,7 @@ def cropped(batches: Iterable[Batch], wanted: Crop, report: Report, *, within: I
     """
     spill = Spill(SPILL_BYTES)
     try:
-        stage = _Stage(wanted, report, spill, within)
+        stage = _Stage(crop, report, spill, within)
         for batch in batches:
             if batch.record == "catalog":
                 stage.catalog.add(batch)
@@ -416,7 +413,7 @@ def cropped(batches: Iterable[Batch], wanted: Crop, report: Report, *, within: I
 class _Stage:
     """Keeps all rows until the source has ended, then yields those that stay."""
 
-    def __init__(self, wanted: Crop, report: Report, spill: Spill, within: Intervals) -> None:
+    def __init__(self, crop: Crop, report: Report, spill: Spill, within: Intervals) -> None:
         self._report = report
         self._spill = spill
         self._words = Vocabularies()
@@ -425,9 +422,9 @@ class _Stage:
         self._others = BatchSpool(spill, "others")
         self._records: list[str] = []
         self._launches = LinkStore(spill, self._words)
-        self._own_time = wanted.by_launch
+        self._own_time = crop.by_launch
         self._figures = self._lasting = False
-        self._bounds = Bounds(wanted, within)
+        self._bounds = Bounds(crop, within)
         self.catalog = Catalog()
         self._taken = self._given = 0
         self._removed: Counter[str] = Counter()
@@ -484,18 +481,18 @@ class _Stage:
         if dependents is not None:
             rows = self._store.at(place)
             columns = {name: rows.column(name) for name in _PLACE if name in rows.names}
-            known = Batch("events", pa.RecordBatch.from_pydict(columns))
-            figure = are_figures(known)
-            dependents.remember(rows_where(known, ~figure), kept[place[~figure]])
+            narrow = Batch("events", pa.RecordBatch.from_pydict(columns))
+            figure = are_figures(narrow)
+            dependents.remember(rows_where(narrow, ~figure), kept[place[~figure]])
             if figure.any():
                 waiting = place[figure]
                 dependents.wait(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
                 place = place[~figure]
-        mine = place[kept[place]]
-        self._removed["another time"] += len(place) - len(mine)
-        if len(mine):
-            self._given += len(mine)
-            yield self._store.at(mine).batch()
+        stays = place[kept[place]]
+        self._removed["another time"] += len(place) - len(stays)
+        if len(stays):
+            self._given += len(stays)
+            yield self._store.at(stays).batch()
 
     def _other(self, batch: Batch, part: CropBounds, dependents: Dependents) -> Iterator[Batch]:
         """Yields the statistics of a batch that stay; its links wait."""
@@ -523,14 +520,14 @@ class _Stage:
                 end += self._point_durations(start, rows)
             at = np.where(rows["flags"] & WORK != 0, place_of[1][rows["track"]], place_of[0][rows["track"]])
             for number in np.unique(at).tolist():
-                place, mine = places[number], at == number
-                begun[block][mine] = place.time.contain(ts[mine])
-                stays = place.time.overlap(ts[mine], end[mine])
+                place, here = places[number], at == number
+                begun[block][here] = place.time.contain(ts[here])
+                stays = place.time.overlap(ts[here], end[here])
                 if place.begins is not None:
-                    stays &= place.begins.contain(ts[mine])
+                    stays &= place.begins.contain(ts[here])
                 if place.ids:
-                    stays |= np.isin(rows["id"][mine], place.ids)
-                kept[block][mine], by_call[block][mine] = stays, place.by_call
+                    stays |= np.isin(rows["id"][here], place.ids)
+                kept[block][here], by_call[block][here] = stays, place.by_call
         if part.launched:
             self._keep_launched(kept, begun, by_call, overlapping=part.overlapping)
         return kept
@@ -541,12 +538,14 @@ class _Stage:
         With `overlapping` work stays anyway; without `by_call` the time of the work itself decides.
         """
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
-        leaves, known = np.zeros(arrows + 1, np.bool_), np.zeros(len(kept), np.bool_)
+        leaves, by_known_call = np.zeros(arrows + 1, np.bool_), np.zeros(len(kept), np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
             leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
-            known[rows["place"][~rows["out"]]] = True
+            by_known_call[rows["place"][~rows["out"]]] = True
         if not overlapping:
-            kept[(known | before_recording(self._store, self._index, known, RANGE_ROWS)) & by_call] = False
+            kept[(by_known_call | before_recording(self._store, self._index, by_known_call, RANGE_ROWS)) & by_call] = (
+                False
+            )
         for _, rows in ends.blocks(RANGE_ROWS):
             launched = rows["place"][~rows["out"] & leaves[rows["arrow"]]]
             kept[launched if overlapping else launched[by_call[launched]]] = True
@@ -556,9 +555,9 @@ class _Stage:
         dur = np.zeros(len(rows), np.int64)
         points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)
         if len(points):
-            found = self._store.at(start + points)
-            if "dur" in found.names:
-                dur[points] = np.maximum(found.column("dur").fill_null(0).to_numpy(), 0)
+            events = self._store.at(start + points)
+            if "dur" in events.names:
+                dur[points] = np.maximum(events.column("dur").fill_null(0).to_numpy(), 0)
         return dur
 
 
@@ -569,7 +568,7 @@ _DECIDING = frozenset({*TRACK_COLUMNS, "parent", "dur", "event", "bind"})
 def cropped_twice(
     deciding: Callable[[frozenset[str]], Iterator[Batch]],
     whole: Callable[[Int64, Report], Iterator[Batch]],
-    wanted: Crop,
+    crop: Crop,
     report: Report,
 ) -> Iterator[Batch]:
     """Yields what `cropped` yields, from an input that is read twice.
@@ -579,9 +578,9 @@ def cropped_twice(
     Issues in columns that the first reading leaves out are reported for the rows that stay, as issues of the stage.
     Raises what `cropped` raises.
     """
-    launched = {"correlation"} if wanted.by_launch else set()
+    launched = {"correlation"} if crop.by_launch else set()
     ids: dict[str, list[Int64]] = {}
-    for batch in cropped(deciding(_DECIDING | launched), wanted, report):
+    for batch in cropped(deciding(_DECIDING | launched), crop, report):
         if batch.record == "catalog":
             yield batch
         else:
@@ -605,8 +604,8 @@ def _sources(batch: Batch) -> Iterator[tuple[str, Bools]]:
 
 
 def _add(ids: dict[str, list[Int64]], batch: Batch) -> None:
-    for source, mine in _sources(batch):
-        ids.setdefault(source, []).append(batch.column("id").to_numpy()[mine])
+    for source, of_source in _sources(batch):
+        ids.setdefault(source, []).append(batch.column("id").to_numpy()[of_source])
 
 
 def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
@@ -615,9 +614,9 @@ def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
         if batch.record == "catalog":
             continue
         stays = np.zeros(len(batch), np.bool_)
-        for source, mine in _sources(batch):
+        for source, of_source in _sources(batch):
             if source in ids:
-                stays[mine] = isin_sorted(batch.column("id").to_numpy()[mine], ids[source])
+                stays[of_source] = isin_sorted(batch.column("id").to_numpy()[of_source], ids[source])
         if stays.any():
             yield rows_where(batch, stays)
 
@@ -645,8 +644,8 @@ def _by_time(batches: Iterable[Batch]) -> Iterator[Batch]:
 def _tell(account: Report, report: Report) -> None:
     """Copies the issues that only the second reading has found."""
     ledger = next(ledger for ledger in report.stages if ledger.stage == "crop")
-    for kind, found in account.issues.items():
-        if found.severity >= Severity.SKIP or kind not in report.issues:
-            where, detail = found.places[0]
-            report.issue(kind, where, detail, found.rows, stage=ledger)
-            ledger.given -= found.rows if found.severity >= Severity.SKIP else 0
+    for kind, issue in account.issues.items():
+        if issue.severity >= Severity.SKIP or kind not in report.issues:
+            where, detail = issue.places[0]
+            report.issue(kind, where, detail, issue.rows, stage=ledger)
+            ledger.given -= issue.rows if issue.severity >= Severity.SKIP else 0

@@ -135,21 +135,18 @@ class Dependents:
         """Yields the rows that waited, batch by batch as they came, and which of them stay."""
         kept = np.concatenate([np.zeros(0, self._value), *self._alone])
         also = np.concatenate([np.zeros(0, self._value), *self._also])
-        self._look_up_rows(kept, size)
+        for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
+            asking = self._on_row.rows[self._on_row.between(low, high)]
+            if len(asking):
+                by_id = self._ids.rows[self._ids.between(low, high)]
+                match = find((asking["id"], asking["source"]), (by_id["id"], by_id["source"]))
+                there = match >= 0
+                kept[asking["number"][there]] = by_id["kept"][match[there]]
         if len(self._at_place):
             self._look_up_places(kept, size)
         kept |= also
         for number, record in enumerate(self._records):
             yield Batch(record, self._waiting.get(number)), kept[self._starts[number] : self._starts[number + 1]]
-
-    def _look_up_rows(self, kept: AnyArray, size: int) -> None:
-        for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
-            wanted = self._on_row.rows[self._on_row.between(low, high)]
-            if len(wanted):
-                known = self._ids.rows[self._ids.between(low, high)]
-                found = find((wanted["id"], wanted["source"]), (known["id"], known["source"]))
-                there = found >= 0
-                kept[wanted["number"][there]] = known["kept"][found[there]]
 
     def _look_up_places(self, kept: AnyArray, size: int) -> None:
         """Finds the slice around each place, or the next one, as the stage `order` does."""
@@ -173,9 +170,9 @@ class Dependents:
             if high is not None:
                 opened = slices.open_at(high)
 
-    def _settle(self, kept: AnyArray, asked: Structured, slices: Slices, found: Int64) -> None:
-        there = found >= 0
-        kept[asked["number"][there]] = self._slices.rows["kept"][slices.place[found[there]]]
+    def _settle(self, kept: AnyArray, asked: Structured, slices: Slices, match: Int64) -> None:
+        there = match >= 0
+        kept[asked["number"][there]] = self._slices.rows["kept"][slices.place[match[there]]]
 
 
 def launch_links(batch: Batch) -> Batch:
@@ -203,11 +200,11 @@ def before_recording(store: EventStore, index: TrackIndex, launched: Bools, size
             work = np.flatnonzero(rows["flags"] & WORK != 0)
             yield rows["track"][work], rows["ts"][work], launched[start + work]
 
-    found = np.zeros(len(launched), np.bool_)
+    is_first = np.zeros(len(launched), np.bool_)
     until = queued_until(blocks, len(index))
     for start, rows in store.keys.blocks(size):
-        found[start : start + len(rows)] = (rows["flags"] & WORK != 0) & (rows["ts"] < until[rows["track"]])
-    return found & ~launched
+        is_first[start : start + len(rows)] = (rows["flags"] & WORK != 0) & (rows["ts"] < until[rows["track"]])
+    return is_first & ~launched
 
 
 #: The stream, the time and whether the call is known of some device work.

@@ -43,8 +43,8 @@ _REMEMBERED, _SHOWN = 20_000, 8
 class Unmatched:
     """Remembers what there is for each option that no row has passed yet."""
 
-    def __init__(self, wanted: Filter) -> None:
-        self._wanted = wanted
+    def __init__(self, conditions: Filter) -> None:
+        self._conditions = conditions
         self._passed: set[str] = set()
         self._there: dict[str, dict[str | int, None]] = {}
 
@@ -73,7 +73,7 @@ class Unmatched:
             return InputError(f"no row passes {both} together", remedy="leave out one of them")
         option = alone[0]
         there = list(self._there[option])
-        what, expected = _WORDS[option](self._wanted, [*there])
+        what, expected = _WORDS[option](self._conditions, [*there])
         return InputError(what, expected=expected, remedy=_REMEDIES.get(option))
 
 
@@ -89,21 +89,21 @@ _COLUMNS = {
 _REMEDIES = {"--name": "use the whole name, or a pattern such as '*part of it*'"}
 
 
-def _named(wanted: Filter, there: list[str | int]) -> tuple[str, str | None]:
+def _named(conditions: Filter, there: list[str | int]) -> tuple[str, str | None]:
     names = [str(name) for name in there]
-    alike = list(dict.fromkeys(name for pattern in wanted.names for name in near(pattern, names)))
+    alike = list(dict.fromkeys(name for pattern in conditions.names for name in near(pattern, names)))
     shown = (alike or names)[:_SHOWN]
     expected = f"one of {len(names):,} names, such as {', '.join(shown)}" if shown else None
-    return f"no name matches {' or '.join(repr(pattern) for pattern in wanted.names)}", expected
+    return f"no name matches {' or '.join(repr(pattern) for pattern in conditions.names)}", expected
 
 
-def _kinds(wanted: Filter, there: list[str | int]) -> tuple[str, str | None]:
-    return f"there is no row of kind {' or '.join(wanted.kinds)}", _listed("kinds", sorted(map(str, there)))
+def _kinds(conditions: Filter, there: list[str | int]) -> tuple[str, str | None]:
+    return f"there is no row of kind {' or '.join(conditions.kinds)}", _listed("kinds", sorted(map(str, there)))
 
 
 def _numbers(word: str, field: str) -> _Words:
-    def words(wanted: Filter, there: list[str | int]) -> tuple[str, str | None]:
-        asked = " or ".join(map(str, getattr(wanted, field)))
+    def words(conditions: Filter, there: list[str | int]) -> tuple[str, str | None]:
+        asked = " or ".join(map(str, getattr(conditions, field)))
         return f"no row is on {word} {asked}", _listed(f"{word}s", sorted(map(int, there)))
 
     return words
@@ -114,8 +114,8 @@ def _listed(word: str, there: list[str] | list[int]) -> str | None:
     return f"one of the {word} {', '.join(map(str, there[:_SHOWN]))}{more}" if there else f"an input with {word}"
 
 
-def _short(wanted: Filter, there: list[str | int]) -> tuple[str, str | None]:
-    least = wanted.min_dur if isinstance(wanted.min_dur, int) else 0
+def _short(conditions: Filter, there: list[str | int]) -> tuple[str, str | None]:
+    least = conditions.min_dur if isinstance(conditions.min_dur, int) else 0
     longest = f"at most {time_text(int(there[0]))}, the longest slice" if there else None
     return f"no row lasts {time_text(least)} (--min-dur)", longest
 
@@ -137,35 +137,35 @@ WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
 class _Tests:
     """The tests of a filter, each named by its option."""
 
-    def __init__(self, wanted: Filter, sources: frozenset[str]) -> None:
-        self._wanted = wanted
+    def __init__(self, conditions: Filter, sources: frozenset[str]) -> None:
+        self._conditions = conditions
         self._sources = tuple(sorted(sources))
-        match = re.compile("|".join(map(translate, wanted.names))).match
+        match = re.compile("|".join(map(translate, conditions.names))).match
         self._named = {column: NameTest(lambda name: match(name) is not None) for column in ("name", "short_name")}
 
     def failed(self, batch: Batch) -> dict[str, Bools]:
         """Which rows fail each test."""
-        wanted, found = self._wanted, {}
-        if wanted.ranks:
-            found["--rank"] = ~words_in(batch.column("source"), self._sources)
-        if wanted.kinds:
-            found["--kind"] = ~words_in(batch.column("kind"), tuple(wanted.kinds))
-        if wanted.names:
+        conditions, failing = self._conditions, {}
+        if conditions.ranks:
+            failing["--rank"] = ~words_in(batch.column("source"), self._sources)
+        if conditions.kinds:
+            failing["--kind"] = ~words_in(batch.column("kind"), tuple(conditions.kinds))
+        if conditions.names:
             named = [test(batch.column(column)) for column, test in self._named.items() if batch.has(column)]
-            found["--name"] = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *named])
-        for option, numbers in (("device", wanted.devices), ("stream", wanted.streams)):
+            failing["--name"] = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *named])
+        for option, numbers in (("device", conditions.devices), ("stream", conditions.streams)):
             if numbers:
-                found[f"--{option}"] = ~truth(pc.is_in(batch.column(option), pa.array(numbers, pa.int64())))
-        if wanted.only_gpu:
+                failing[f"--{option}"] = ~truth(pc.is_in(batch.column(option), pa.array(numbers, pa.int64())))
+        if conditions.only_gpu:
             placed = pc.or_(batch.column("device").is_valid(), batch.column("stream").is_valid())
-            found["--only-gpu"] = ~(words_in(batch.column("kind"), DEVICE_KINDS) | truth(placed))
-        if wanted.min_dur is not None and batch.record == "events":
-            short = truth(pc.less(batch.column("dur"), pa.scalar(wanted.min_dur, pa.int64())))
-            found["--min-dur"] = short & ~words_in(batch.column("kind"), POINT_KINDS)
-        return found
+            failing["--only-gpu"] = ~(words_in(batch.column("kind"), DEVICE_KINDS) | truth(placed))
+        if conditions.min_dur is not None and batch.record == "events":
+            short = truth(pc.less(batch.column("dur"), pa.scalar(conditions.min_dur, pa.int64())))
+            failing["--min-dur"] = short & ~words_in(batch.column("kind"), POINT_KINDS)
+        return failing
 
 
-def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterator[Batch]:
+def filtered(batches: Iterable[Batch], conditions: Filter, report: Report) -> Iterator[Batch]:
     """Yields the rows that pass. The figures of rows that don't pass, and the ends of their arrows, go with them.
 
     Begins and ends must have been paired before. Figures whose own kind or name is selected stay without their row.
@@ -174,9 +174,9 @@ def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterat
     spill = Spill(SPILL_BYTES)
     try:
         sources: frozenset[str] = frozenset()
-        if wanted.ranks:
-            batches, sources = _of_ranks(batches, wanted.ranks, spill)
-        yield from _filtered(batches, wanted, report, _Tests(wanted, sources), spill)
+        if conditions.ranks:
+            batches, sources = _of_ranks(batches, conditions.ranks, spill)
+        yield from _filtered(batches, conditions, report, _Tests(conditions, sources), spill)
     finally:
         spill.close()
 
@@ -184,18 +184,18 @@ def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterat
 class _Sieve:
     """Yields the rows that stay, and counts those that go."""
 
-    def __init__(self, wanted: Filter, tests: _Tests, spill: Spill) -> None:
-        self._wanted = wanted
+    def __init__(self, conditions: Filter, tests: _Tests, spill: Spill) -> None:
+        self._conditions = conditions
         self._tests = tests
         self._dependents = Dependents(spill)
-        self.unmatched = Unmatched(wanted)
+        self.unmatched = Unmatched(conditions)
         self.removed: Counter[str] = Counter()
         self.taken = self.given = 0
 
     def feed(self, batch: Batch) -> Iterator[Batch]:
         """Yields the rows of a batch that stay, except those that have to wait."""
         self.taken += len(batch)
-        if self._wanted.drop_args:
+        if self._conditions.drop_args:
             batch = without_args(batch)
         if batch.record == "links":
             self._dependents.wait(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
@@ -205,7 +205,7 @@ class _Sieve:
         passes = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *failed.values()])
         figure = are_figures(batch)
         if figure.any():
-            asked = passes & bool(self._wanted.kinds or self._wanted.names)
+            asked = passes & bool(self._conditions.kinds or self._conditions.names)
             self._dependents.wait(rows_where(batch, figure), passes[figure], asked[figure])
             batch, passes = rows_where(batch, ~figure), passes[~figure]
             failed = {option: mask[~figure] for option, mask in failed.items()}
@@ -229,8 +229,10 @@ class _Sieve:
             yield rows_where(batch, kept)
 
 
-def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _Tests, spill: Spill) -> Iterator[Batch]:
-    sieve = _Sieve(wanted, tests, spill)
+def _filtered(
+    batches: Iterable[Batch], conditions: Filter, report: Report, tests: _Tests, spill: Spill
+) -> Iterator[Batch]:
+    sieve = _Sieve(conditions, tests, spill)
     for batch in batches:
         if batch.record == "catalog":
             yield batch
@@ -268,10 +270,10 @@ def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> t
         elif len(batch):
             kept.append(batch.columns)
             records.append(batch.record)
-    known = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
-    found = frozenset(source for source, rank in known.items() if rank in ranks)
-    if not found:
-        ranks_known = sorted({str(rank) for rank in known.values() if rank is not None})
+    rank_of = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
+    of_ranks = frozenset(source for source, rank in rank_of.items() if rank in ranks)
+    if not of_ranks:
+        ranks_known = sorted({str(rank) for rank in rank_of.values() if rank is not None})
         raise InputError(
             f"there is no rank {', '.join(map(str, ranks))}" if ranks_known else "no source has a rank",
             expected=f"one of the ranks {', '.join(ranks_known)}" if ranks_known else None,
@@ -284,4 +286,4 @@ def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> t
         for number, record in enumerate(records):
             yield Batch(record, kept.get(number))
 
-    return again(), found
+    return again(), of_ranks

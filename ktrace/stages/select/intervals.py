@@ -58,12 +58,12 @@ class Intervals(NamedTuple):
 
     def intersection(self, other: Intervals) -> Intervals:
         """The intervals that are in both sets."""
-        found, mine, theirs = [], 0, 0
-        while mine < len(self.begin) and theirs < len(other.begin):
-            end = min(self.end[mine], other.end[theirs])
-            found.append((int(max(self.begin[mine], other.begin[theirs])), int(end)))
-            mine, theirs = mine + int(self.end[mine] == end), theirs + int(other.end[theirs] == end)
-        return Intervals.from_pairs((begin, end) for begin, end in found if begin < end)
+        common, at, other_at = [], 0, 0
+        while at < len(self.begin) and other_at < len(other.begin):
+            end = min(self.end[at], other.end[other_at])
+            common.append((int(max(self.begin[at], other.begin[other_at])), int(end)))
+            at, other_at = at + int(self.end[at] == end), other_at + int(other.end[other_at] == end)
+        return Intervals.from_pairs((begin, end) for begin, end in common if begin < end)
 
     def until(self, times: Int64) -> Int64:
         """The time of the intervals before each of these times."""

@@ -193,20 +193,16 @@ class Filter:
             given = getattr(self, name)
             object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
         if self.kinds:
-            _check_kinds(self.kinds)
+            from ktrace.model.batch import KINDS
+            from ktrace.naming.alike import near
+
+            for kind in self.kinds:
+                if kind not in KINDS and not kind.startswith("x_"):
+                    alike = near(kind, KINDS)
+                    remedy = f"use {' or '.join(alike)}" if alike else None
+                    raise UsageError(f"there is no kind '{kind}'", expected=", ".join(KINDS), remedy=remedy)
         if isinstance(self.min_dur, str):
             object.__setattr__(self, "min_dur", parse_time(self.min_dur))
-
-
-def _check_kinds(kinds: Sequence[str]) -> None:
-    from ktrace.model.batch import KINDS
-    from ktrace.naming.alike import near
-
-    for kind in kinds:
-        if kind not in KINDS and not kind.startswith("x_"):
-            alike = near(kind, KINDS)
-            remedy = f"use {' or '.join(alike)}" if alike else None
-            raise UsageError(f"there is no kind '{kind}'", expected=", ".join(KINDS), remedy=remedy)
 
 
 def step_of(name: str) -> int | None:

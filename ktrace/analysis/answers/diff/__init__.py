@@ -211,10 +211,10 @@ class Regression:
             return f"{self.name} isn't comparable ({self.why}): whether it got slower isn't known; {self._call()}"
         times = factor(self.a, self.b)
         grown = f"{times} times as long" if times else "new work" if self.percent is None else f"{self.percent:+.1f}%"
-        known = "" if self.known else f", not known whether it exceeds noise ({self.why})"
+        doubt = "" if self.known else f", not known whether it exceeds noise ({self.why})"
         what = f"{self.by} {self.name}" if self.by else self.name
         median = " in the median step" if self.figure == "median" else ""
-        return f"{what} got slower: {grown}{median}, more than {self.limit:g}%{known}"
+        return f"{what} got slower: {grown}{median}, more than {self.limit:g}%{doubt}"
 
     def _call(self) -> str:
         """How the time of a call changed."""

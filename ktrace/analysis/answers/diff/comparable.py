@@ -124,11 +124,11 @@ def _of_batches(diff: Diff) -> Iterator[Finding]:
 def _batches(side: Summary) -> dict[str, dict[int, int]]:
     """The time of each size of batches of each phase."""
     answer = side.answers.get("batch")
-    found: dict[str, dict[int, int]] = {}
+    times: dict[str, dict[int, int]] = {}
     for use in answer.batches if isinstance(answer, PhasesAnswer) else ():
         if use.batch is not None:
-            found.setdefault(use.phase, {})[use.batch] = use.time
-    return found
+            times.setdefault(use.phase, {})[use.batch] = use.time
+    return times
 
 
 def _of_sizes(diff: Diff) -> Iterator[Finding]:
@@ -172,10 +172,10 @@ def _of_shapes(diff: Diff) -> Iterator[Finding]:
 def _moved(side: Summary) -> dict[str, int]:
     """The size of each operation of collectives that has only one."""
     answer = side.answers.get("collective")
-    found: dict[str, set[int | None]] = {}
+    sizes_of: dict[str, set[int | None]] = {}
     for use in answer.collectives if isinstance(answer, CollectivesAnswer) else ():
-        found.setdefault(use.operation, set()).update((use.smallest, use.largest))
-    return {key: one for key, sizes in found.items() if len(sizes) == 1 and (one := next(iter(sizes))) is not None}
+        sizes_of.setdefault(use.operation, set()).update((use.smallest, use.largest))
+    return {key: one for key, sizes in sizes_of.items() if len(sizes) == 1 and (one := next(iter(sizes))) is not None}
 
 
 def _of_work(diff: Diff) -> Iterator[Finding]:

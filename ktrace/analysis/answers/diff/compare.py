@@ -148,9 +148,9 @@ class _Sides:
                 [replace(group, key=renamed(group.key, names)) for group in side]
                 for side, names in zip((a, b), self.names, strict=True)
             )
-        found = matched(a, b, by, steps=steps)
+        matches = matched(a, b, by, steps=steps)
         by_step = self.by_step and by != "step"
-        return [self._change(match, by_step=by_step, is_part=by in _OF_ONE) for match in found]
+        return [self._change(match, by_step=by_step, is_part=by in _OF_ONE) for match in matches]
 
     def whole(self) -> Change:
         """Returns the change of all work; only steps can test it for noise, since launches do different work."""
@@ -172,9 +172,9 @@ class _Sides:
         parts: dict[int, list[_Places]] = {}
         for place, one in enumerate(changes):
             if (one.verdict == NOISE or one.why == OPPOSITE) and one.a and one.b:
-                mine, others = a.get(one.a.key, {}), b.get(one.b.key, {})
-                if len(mine) + len(others) > 2:
-                    parts[place] = [(mine.get(grid), others.get(grid)) for grid in mine | others]
+                grids, others = a.get(one.a.key, {}), b.get(one.b.key, {})
+                if len(grids) + len(others) > 2:
+                    parts[place] = [(grids.get(grid), others.get(grid)) for grid in grids | others]
         pairs = [(one, other) for of in parts.values() for one, other in of if one is not None and other is not None]
         tested, times = pairs, np.zeros(0)
         if pairs and not self.by_step:
@@ -189,13 +189,13 @@ class _Sides:
             slow=self.slow,
         )
         clear = {places: part for places, part in zip(tested, every, strict=True) if part.verdict == CLEAR}
-        found: list[Change] = []
+        split: list[Change] = []
         for place, one in enumerate(changes):
             sure = [clear[part] for part in parts.get(place, ()) if part in clear]
             left = [part_of(part) for part in parts[place] if part not in clear] if sure else []
-            found += [*sure, *self._together(one, left)] if sure else [one]
-        whole = math.fsum(abs(one.delta) for one in found)
-        return [replace(one, share=percent(abs(one.delta), whole)) for one in found]
+            split += [*sure, *self._together(one, left)] if sure else [one]
+        whole = math.fsum(abs(one.delta) for one in split)
+        return [replace(one, share=percent(abs(one.delta), whole)) for one in split]
 
     def _part(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
         """Returns the change of a kernel's launches by one grid."""
@@ -218,8 +218,8 @@ class _Sides:
         """Returns the changes of one table, judged. Answers have no totals of steps."""
         if by not in ANSWERED:
             return add_verdicts(changes, by_step=self.by_step, slow=self.slow)
-        found = add_verdicts(changes, by_step=False)
-        return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
+        verdicts = add_verdicts(changes, by_step=False)
+        return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in verdicts]
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
@@ -308,9 +308,9 @@ def _parts(
 def _all(side: Summary) -> Group:
     """Returns all work of a side as one group."""
     groups = next(iter(side.groups.values()), []) if side.steps else []
-    known = [group.in_steps for group in groups if group.in_steps is not None]
+    in_steps = [group.in_steps for group in groups if group.in_steps is not None]
     average = side.total / side.count if side.count else None
-    return Group("all work", side.total, side.count, average, in_steps=InSteps.together(known) if known else None)
+    return Group("all work", side.total, side.count, average, in_steps=InSteps.together(in_steps) if in_steps else None)
 
 
 def _of_steps(a: Summary, b: Summary, slow: Slow, each: bool) -> list[Change]:
@@ -333,11 +333,11 @@ def _of_steps(a: Summary, b: Summary, slow: Slow, each: bool) -> list[Change]:
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
     judged = partial(add_verdicts, by_step=True, fills=_UNLIKE_AT_FIRST if lag else (), slow=slow)
-    found = [one for of in changes for one in judged([of])]
-    if not found or found[0].verdict != NOISE:
-        return found
+    judged_steps = [one for of in changes for one in judged([of])]
+    if not judged_steps or judged_steps[0].verdict != NOISE:
+        return judged_steps
     also = {one.key: one for one in judged([of for of in changes if of.key in _NAMED])}
-    return [replace(also.get(one.key, one), share=one.share) for one in found]
+    return [replace(also.get(one.key, one), share=one.share) for one in judged_steps]
 
 
 def _of_traces(a: Summary, b: Summary, devices: tuple[int, int], times: float) -> list[Change]:
@@ -345,7 +345,7 @@ def _of_traces(a: Summary, b: Summary, devices: tuple[int, int], times: float) -
 
     `devices` are those over which the idle time of all is averaged; `b` is so many `times` as long a recording.
     """
-    found, alike = [], _only_devices(a) == _only_devices(b)
+    changes, alike = [], _only_devices(a) == _only_devices(b)
     for name, length in _LENGTHS.items():
         one, other = length(a), length(b)
         if name == "idle" and one is not None and other is not None:
@@ -353,8 +353,8 @@ def _of_traces(a: Summary, b: Summary, devices: tuple[int, int], times: float) -
         other = None if other is None else other / times
         if one is not None and other is not None and (one or other) and (alike or name != "span"):
             (change,) = add_verdicts([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
-            found.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
-    return found
+            changes.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
+    return changes
 
 
 def _longest(side: Summary) -> int | None:
@@ -397,8 +397,8 @@ def _ranked(changes: Iterable[Change]) -> list[Change]:
 
 def _usual(a: Summary, b: Summary) -> list[str]:
     """Returns the default tables."""
-    found = [name for name in ("kernel", "operation", "layer") if a.groups.get(name) and b.groups.get(name)]
-    return found or [name for name in BY if a.groups.get(name) or b.groups.get(name)][:1]
+    in_both = [name for name in ("kernel", "operation", "layer") if a.groups.get(name) and b.groups.get(name)]
+    return in_both or [name for name in BY if a.groups.get(name) or b.groups.get(name)][:1]
 
 
 def require_comparable(by: Sequence[str]) -> None:

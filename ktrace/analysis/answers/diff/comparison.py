@@ -146,8 +146,8 @@ class Diff(Framed):
 
     def _by_name(self) -> dict[str, Table]:
         """All tables by name, those of the changes first."""
-        found = {table.name: table for table in self.tables()}
-        return {name: found[name] for name in sorted(found, key=lambda name: name not in self.rows)}
+        by_name = {table.name: table for table in self.tables()}
+        return {name: by_name[name] for name in sorted(by_name, key=lambda name: name not in self.rows)}
 
     def __repr__(self) -> str:
         parts = [escape_controls(self.verdict[0].removesuffix("."))] if self.verdict else []
@@ -179,14 +179,14 @@ def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
     of = ", average per step" if diff.per == "step" else ""
     of += (" and device" if of else ", average per device") if diff.averaged != (1, 1) else ""
     of += ", b at the length of a" if diff.length != 1 else ""
-    found = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
+    shown_tables = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
     for by, rows in diff.rows.items():
         shown = heading_of(by, diff.b.work)
-        found.append(_changes(by, f"by {shown}{of}", by if full else shown, diff, rows, full, top))
+        shown_tables.append(_changes(by, f"by {shown}{of}", by if full else shown, diff, rows, full, top))
     if diff.devices:
-        found.append(_devices(diff.devices))
-    found[0].notes.extend(diff.notes)
-    return [*prose("verdict", diff.verdict), *found]
+        shown_tables.append(_devices(diff.devices))
+    shown_tables[0].notes.extend(diff.notes)
+    return [*prose("verdict", diff.verdict), *shown_tables]
 
 
 def _changes(
@@ -395,7 +395,7 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
     """
     if diff.unit != "ns":
         raise UsageError("can't tell whether it got slower: one side contains only shares, no times")
-    found = []
+    failures = []
     if over is not None:
         times = {} if part else {one.key: one for one in (diff.time, diff.device_time) if one}
         slower = [change for change in times.values() if _slower(change, over)]
@@ -404,13 +404,13 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
         is_alike = diff.averaged == (1, 1) or not times  # else ranks wait for more others, or for fewer
         wholes = [diff.whole] if is_alike and _slower(diff.whole, over) else []
         regressions = [_regression(change, over, diff) for change in (*wholes, *slower)]
-        found += regressions if not regressions or diff.other is None else [_call_by_call(diff.other, over, diff)]
+        failures += regressions if not regressions or diff.other is None else [_call_by_call(diff.other, over, diff)]
     if each is not None and diff.rows:
         by, rows = next(iter(diff.rows.items()))
         least = LEAST / 100 * diff.whole.total_b
         shared = [change for change in rows if change.a and change.b and change.total_b >= least]
-        found += [_regression(change, each, diff, by) for change in shared if _slower(change, each)]
-    return Gate(over, each, found)
+        failures += [_regression(change, each, diff, by) for change in shared if _slower(change, each)]
+    return Gate(over, each, failures)
 
 
 def _call_by_call(other: OtherAmount, limit: float, diff: Diff) -> Regression:
@@ -436,18 +436,18 @@ def _figure(change: Change, limit: float) -> tuple[str, float, float] | None:
     """Returns the figure by which the work takes over `limit` percent longer, with its values, if any does."""
     if change.verdict == NOISE:
         return None
-    found = [("average", change.total_a, change.total_b)]
+    figures = [("average", change.total_a, change.total_b)]
     if change.medians is not None:
-        found.append(("median", *change.medians))
-    return next((one for one in found if one[2] - one[1] > one[1] * limit / 100), None)
+        figures.append(("median", *change.medians))
+    return next((one for one in figures if one[2] - one[1] > one[1] * limit / 100), None)
 
 
 def _regression(change: Change, limit: float, diff: Diff, by: str | None = None) -> Regression:
     figure, a, b = _figure(change, limit) or ("average", change.total_a, change.total_b)
-    known = change.verdict != UNKNOWN or figure == "median"
-    why = "" if known else change.why
+    is_known = change.verdict != UNKNOWN or figure == "median"
+    why = "" if is_known else change.why
     rows = shown(change, diff.a, diff.b, by)
-    return Regression(change.key, by, a, b, percent(b - a, a), limit, known, why, figure, rows)
+    return Regression(change.key, by, a, b, percent(b - a, a), limit, is_known, why, figure, rows)
 
 
 def shown(change: Change, a: Summary, b: Summary, by: str | None) -> Sequence[Evidence]:

@@ -100,14 +100,14 @@ def is_work_named(diff: Diff) -> bool:
 def exposed(diff: Diff) -> list[tuple[str, Change]]:
     """Which copies or collectives lost, or gained, the work beside them: by a part of the time that matters."""
     time = diff.device_time
-    found = []
+    changes = []
     for what in ("communication", "copies") if time and diff.per == "step" else ():
         whole, alone = diff.measure(what), diff.measure(f"exposed {what}")
         if not whole or not alone or alone.verdict != CLEAR or abs(alone.delta) < 2 * abs(whole.delta):
             continue
         if time and abs(percent(alone.delta, time.total_a) or 0.0) >= _IDLE:
-            found.append((what, alone))
-    return found
+            changes.append((what, alone))
+    return changes
 
 
 def decisive(diff: Diff) -> Change:
@@ -232,49 +232,49 @@ def findings(diff: Diff) -> list[Finding]:
     The changes of work, of idle time and of what nothing hides have their place among what to look at first as `look`,
     and so has a rank that others wait for.
     """
-    found = [
+    facts = [
         replace(one, subject={"side": name, **one.subject})
         for name, side in (("a", diff.a), ("b", diff.b))
         for one in side.checks
     ]
     if not diff.whole.total_a or not diff.whole.total_b:
-        return found
-    found += [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
+        return facts
+    facts += [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
     if diff.unit != "ns":
-        return found
+        return facts
     for name, unsteady in zip("ab", diff.unsteady, strict=True):
-        found += [replace(one, subject={"side": name, **one.subject}) for one in unsteady]
-    found += diff.of_ranks
+        facts += [replace(one, subject={"side": name, **one.subject}) for one in unsteady]
+    facts += diff.of_ranks
     codes = {id(diff.device_time): "device_time", id(diff.whole): "work"}
-    found += [_of(codes[id(change)], change, diff) for change in against(diff)]
-    found += [_of("work", diff.whole, diff)] if is_work_named(diff) else []
+    facts += [_of(codes[id(change)], change, diff) for change in against(diff)]
+    facts += [_of("work", diff.whole, diff)] if is_work_named(diff) else []
     if diff.idle and is_idle_named(diff):
         idle, cause = _of("idle", diff.idle, diff), idle_cause(diff)
-        found.append(replace(idle, details={**idle.details, "cause": cause}) if cause else idle)
-    found += diff.places
-    found += [_of(f"exposed.{what}", alone, diff) for what, alone in exposed(diff)]
-    found += [_amount(diff)] if different_work(diff) else []
+        facts.append(replace(idle, details={**idle.details, "cause": cause}) if cause else idle)
+    facts += diff.places
+    facts += [_of(f"exposed.{what}", alone, diff) for what, alone in exposed(diff)]
+    facts += [_amount(diff)] if different_work(diff) else []
     for name, side in (("a", diff.a), ("b", diff.b)):
         if side.lost:
-            found.append(Finding("records_lost", "side", 1, "count", subject={"side": name}))
-    return _ranked([*found, *_changes(diff)], diff)
+            facts.append(Finding("records_lost", "side", 1, "count", subject={"side": name}))
+    return _ranked([*facts, *_changes(diff)], diff)
 
 
 #: Times of a step that are averages of a source, beside work, which is the sum over all.
 _OF_SOURCE = ("idle", "exposed.communication", "exposed.copies")
 
 
-def _ranked(found: list[Finding], diff: Diff) -> list[Finding]:
+def _ranked(facts: list[Finding], diff: Diff) -> list[Finding]:
     """The findings, with the place of those that are worth a look, the greatest change first."""
     sources = max(len(diff.a.sources), 1) if diff.per == "step" and diff.averaged == (1, 1) else 1
     sizes = {}
-    for one in found:
+    for one in facts:
         if one.look or one.code in ("straggler", "collectives.transfer"):
             sizes[id(one)] = abs(one.value)
         elif one.code in _OF_SOURCE and not (one.code == "idle" and is_idle_doubtful(diff)):
             sizes[id(one)] = abs(one.value) * sources
     places = {key: place for place, key in enumerate(sorted(sizes, key=lambda key: -sizes[key]), 1)}
-    return [replace(one, look=places.get(id(one))) for one in found]
+    return [replace(one, look=places.get(id(one))) for one in facts]
 
 
 def _changes(diff: Diff) -> list[Finding]:

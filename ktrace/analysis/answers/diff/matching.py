@@ -79,17 +79,17 @@ class Match(NamedTuple):
 def matched(a: Sequence[Group], b: Sequence[Group], by: str, *, steps: tuple[int, int] = (1, 1)) -> list[Match]:
     """Returns all groups of both sides, each once. `steps` is the number of steps of each side, to compare counts."""
     of_b = {group.key: group for group in b}
-    found = [Match(group, of_b[group.key], _same(group, of_b[group.key], by)) for group in a if group.key in of_b]
-    same = {match.a.key for match in found if match.a}
+    matches = [Match(group, of_b[group.key], _same(group, of_b[group.key], by)) for group in a if group.key in of_b]
+    same = {match.a.key for match in matches if match.a}
     rest_a = [group for group in a if group.key not in same]
     rest_b = [group for group in b if group.key not in same]
     for key, words in _keys(by, rest_a, rest_b):
-        rest_a, rest_b = _bucketed(rest_a, rest_b, key, words, steps, found)
-    if rest_a and rest_b and not same and _by_place(by, rest_a, rest_b):
-        found += [Match(one, other, _place(by)) for one, other in zip(rest_a, rest_b, strict=False)]
+        rest_a, rest_b = _bucketed(rest_a, rest_b, key, words, steps, matches)
+    if rest_a and rest_b and not same and (by == "step" or (by in _ONLY and len(rest_a) == len(rest_b) == 1)):
+        matches += [Match(one, other, _place(by)) for one, other in zip(rest_a, rest_b, strict=False)]
         length = min(len(rest_a), len(rest_b))
         rest_a, rest_b = rest_a[length:], rest_b[length:]
-    return [*found, *(Match(group, None) for group in rest_a), *(Match(None, group) for group in rest_b)]
+    return [*matches, *(Match(group, None) for group in rest_a), *(Match(None, group) for group in rest_b)]
 
 
 def _same(a: Group, b: Group, by: str) -> str:
@@ -122,10 +122,10 @@ def _copied(group: Group) -> str | None:
     """Returns what a copy or fill does: "copy htod", "copy" where its name states no direction, "fill"."""
     if _FILL.fullmatch(group.key):
         return "fill"
-    found = _COPY.fullmatch(group.key)
-    if not found:
+    match = _COPY.fullmatch(group.key)
+    if not match:
         return None
-    word = re.sub("[^a-z]", "", (found[found.lastgroup] if found.lastgroup else "").lower())
+    word = re.sub("[^a-z]", "", (match[match.lastgroup] if match.lastgroup else "").lower())
     return f"copy {word.replace('host', 'h').replace('device', 'd').replace('peer', 'p')}".rstrip()
 
 
@@ -133,10 +133,6 @@ def _is_copy(group: Group) -> str | None:
     """Returns whether it is a copy or a fill, whatever the direction."""
     word = _copied(group)
     return word and word.partition(" ")[0]
-
-
-def _by_place(by: str, a: Sequence[Group], b: Sequence[Group]) -> bool:
-    return by == "step" or (by in _ONLY and len(a) == len(b) == 1)
 
 
 def _place(by: str) -> str:
@@ -160,9 +156,9 @@ def _layer(group: Group) -> str | None:
 
 
 def _bucketed(
-    a: Iterable[Group], b: Iterable[Group], key: Key, words: str, steps: tuple[int, int], found: list[Match]
+    a: Iterable[Group], b: Iterable[Group], key: Key, words: str, steps: tuple[int, int], matches: list[Match]
 ) -> tuple[list[Group], list[Group]]:
-    """Adds the groups that share a key to `found`, and returns the others."""
+    """Adds the groups that share a key to `matches`, and returns the others."""
     buckets: dict[str, tuple[list[Group], list[Group]]] = {}
     rest: tuple[list[Group], list[Group]] = ([], [])
     for side, groups in enumerate((a, b)):
@@ -172,11 +168,11 @@ def _bucketed(
                 rest[side].append(group)
             else:
                 buckets.setdefault(common, ([], []))[side].append(group)
-    for mine, others in buckets.values():
-        if mine and others:
-            found += _match_bucket(mine, others, words, steps)
+    for of_a, others in buckets.values():
+        if of_a and others:
+            matches += _match_bucket(of_a, others, words, steps)
         else:
-            rest[0].extend(mine)
+            rest[0].extend(of_a)
             rest[1].extend(others)
     return rest
 
@@ -185,25 +181,25 @@ def _match_bucket(a: list[Group], b: list[Group], words: str, steps: tuple[int, 
     """Matches groups that share a key: by launch count where that is unique, the rest as one."""
     if len(a) == len(b) == 1:
         return [Match(a[0], b[0], words)]
-    found = []
+    matches = []
     of_a, of_b = _by_count(a, steps[0]), _by_count(b, steps[1])
-    for count, mine in of_a.items():
+    for count, groups in of_a.items():
         others = of_b.get(count, [])
-        if count is not None and len(mine) == len(others) == 1:
-            found.append(Match(mine[0], others[0], f"{words} and count"))
-            a = [group for group in a if group is not mine[0]]
+        if count is not None and len(groups) == len(others) == 1:
+            matches.append(Match(groups[0], others[0], f"{words} and count"))
+            a = [group for group in a if group is not groups[0]]
             b = [group for group in b if group is not others[0]]
     if a and b:
         many = "" if len(a) == len(b) == 1 else f", {len(a)} with {len(b)}"
-        return [*found, Match(together(a), together(b), f"{words}{many}")]
-    return [*found, *(Match(group, None) for group in a), *(Match(None, group) for group in b)]
+        return [*matches, Match(together(a), together(b), f"{words}{many}")]
+    return [*matches, *(Match(group, None) for group in a), *(Match(None, group) for group in b)]
 
 
 def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Group]]:
     counts: dict[float | None, list[Group]] = {}
     for group in groups:
-        known = None if group.in_steps is None else group.in_steps.count
-        count = group.count if known is None else int(known.sum())
+        per_step = None if group.in_steps is None else group.in_steps.count
+        count = group.count if per_step is None else int(per_step.sum())
         counts.setdefault(None if count is None else count / steps, []).append(group)
     return counts
 
@@ -225,8 +221,8 @@ def together(groups: Sequence[Group]) -> Group:
 
 def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:
     """Returns a column of samples of each group, None if a group doesn't have it."""
-    found = [getattr(group, name) for group in groups]
-    return None if any(one is None for one in found) else found
+    values = [getattr(group, name) for group in groups]
+    return None if any(one is None for one in values) else values
 
 
 #: The questions whose answers can be compared.
@@ -241,8 +237,8 @@ def groups_by(side: Summary, by: str) -> list[Group]:
     if by in side.groups:
         return side.groups[by]
     answer = side.answers.get(by)
-    found = next((of(answer) for kind, of in _GROUPS.items() if isinstance(answer, kind)), [])
-    return sorted(found, key=lambda group: -group.total)
+    groups = next((of(answer) for kind, of in _GROUPS.items() if isinstance(answer, kind)), [])
+    return sorted(groups, key=lambda group: -group.total)
 
 
 def _of_host(answer: HostCosts) -> list[Group]:
@@ -303,11 +299,11 @@ def _collective(operation: str, smallest: int | None, largest: int | None) -> st
 
 def _added(rows: Iterable[tuple[str, int, int]]) -> list[Group]:
     """Returns a group for each key, with the sums of its times and counts."""
-    found: dict[str, tuple[int, int]] = {}
+    sums: dict[str, tuple[int, int]] = {}
     for key, time, count in rows:
-        before = found.get(key, (0, 0))
-        found[key] = before[0] + time, before[1] + count
-    return [_group(key, time, count) for key, (time, count) in found.items()]
+        before = sums.get(key, (0, 0))
+        sums[key] = before[0] + time, before[1] + count
+    return [_group(key, time, count) for key, (time, count) in sums.items()]
 
 
 def _group(key: str, time: float, count: int | None) -> Group:

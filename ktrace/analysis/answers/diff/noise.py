@@ -116,10 +116,10 @@ def step_test(a: Float64, b: Float64, *, fills: bool = False) -> float:
         return 1.0
     every, later = (20, 1.5) if fills else (1.5, 20)
     ranks = rank_test(a, b) if _exceeds_run_noise(float(np.median(a)), float(np.median(b))) else 1.0
-    found = [every * distance_test(a, b), 6 * ranks, later * distance_test(a[1:], b[1:])]
+    ps = [every * distance_test(a, b), 6 * ranks, later * distance_test(a[1:], b[1:])]
     if len(a) == len(b):
-        found += [every * _pairs_test(a, b), later * _pairs_test(a[1:], b[1:])]
-    return min(1.0, *found)
+        ps += [every * _pairs_test(a, b), later * _pairs_test(a[1:], b[1:])]
+    return min(1.0, *ps)
 
 
 def launch_test(a: AnyArray, b: AnyArray) -> float:
@@ -196,8 +196,8 @@ def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:
     ranks = _rank_tests(a, b, _exceeds_run_noise(a.percentile(50), b.percentile(50)))
     few, enough = n + m <= EXACT, np.minimum(n, m) >= FEWEST
     least = np.where(few, np.minimum(3 * ranks, 1.5 * distances), ranks)
-    found: Bools = enough & (least <= level)
-    return found
+    candidates: Bools = enough & (least <= level)
+    return candidates
 
 
 def _moments(samples: Samples) -> tuple[Float64, Float64]:
@@ -248,9 +248,9 @@ def benjamini_hochberg(ps: Sequence[float], weights: AnyArray | None = None) -> 
     scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else weights)
     order = np.argsort(scaled, kind="stable")
     scaled = scaled[order] * len(ps) / np.arange(1, len(ps) + 1)
-    found = np.empty(len(ps))
-    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return [float(q) for q in found]
+    adjusted = np.empty(len(ps))
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return [float(q) for q in adjusted]
 
 
 @lru_cache(maxsize=2048)
@@ -287,17 +287,17 @@ def evidence_of_steps(a: Float64, b: Float64, *, fills: bool = False, slow: Slow
     they are compared with the others of that side; if those of both sides are slow alike, the others of both sides are
     compared.
     """
-    found = replace(evidence("steps", np.sort(a), np.sort(b)), p=step_test(a, b, fills=fills))
+    best = replace(evidence("steps", np.sort(a), np.sort(b)), p=step_test(a, b, fills=fills))
     if slow.alike and slow.a is not None and slow.b is not None:
-        return replace(found, p=min(found.p, 1.5 * step_test(a[~slow.a], b[~slow.b])))
+        return replace(best, p=min(best.p, 1.5 * step_test(a[~slow.a], b[~slow.b])))
     name, side, mask = ("b", b, slow.b) if b.mean() > a.mean() else ("a", a, slow.a)
     if slow.alike or mask is None:
-        return found
+        return best
     more = float(mask.mean() * (side[mask].mean() - side[~mask].mean()))
     if 0 < more < 2 * abs(float(b.mean() - a.mean())):
         p = _split_test(side[mask], side[~mask])
-        found = replace(found, p=p, slow=name) if p < found.p else found
-    return found
+        best = replace(best, p=p, slow=name) if p < best.p else best
+    return best
 
 
 def _split_test(slow: Float64, others: Float64) -> float:

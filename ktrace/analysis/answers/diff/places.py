@@ -48,8 +48,8 @@ def findings(diff: Diff) -> list[Finding]:
         if (percent(every, whole) or 0.0) < _WORTH:
             continue
         for name in dict.fromkeys(one.name for one in places if one.name != OTHER):
-            mine = [one for one in places if one.name == name]
-            sure = [one for one in mine if one.is_sure and one.delta * mine[0].delta > 0]
+            of_name = [one for one in places if one.name == name]
+            sure = [one for one in of_name if one.is_sure and one.delta * of_name[0].delta > 0]
             if sum(abs(one.delta) for one in sure) < _MOST * every:
                 continue
             sure = sorted(sure, key=lambda one: -abs(one.delta))
@@ -83,23 +83,23 @@ def _passes(diff: Diff) -> list[_Place]:
     """The passes of training, of a step if steps are compared."""
     if diff.averaged != (1, 1):
         return []
-    found = []
+    passes = []
     each: list[float] = [len(side.steps) if diff.per == "step" and side.steps else 1 for side in (diff.a, diff.b)]
     each[1] *= diff.length
     a, b = ({group.key: group.total for group in groups_by(side, "pass")} for side in (diff.a, diff.b))
     for key in a.keys() & b.keys():
         before, after = a[key] / each[0], b[key] / each[1]
-        found.append(_Place(key, "", before, after, after - before, True))
-    return found
+        passes.append(_Place(key, "", before, after, after - before, True))
+    return passes
 
 
 def sentence(diff: Diff) -> str:
     """Returns the place of the change in words, "" if none is known."""
-    found = diff.places
-    if not found:
+    facts = diff.places
+    if not facts:
         return ""
-    if found[0].code == "in.pass":
-        (one,) = found[:1]
+    if facts[0].code == "in.pass":
+        (one,) = facts[:1]
         each = " a step" if diff.per == "step" else ""
         name = str(one.subject["pass"])
         of = f"the {name} pass" if name in ("forward", "backward") else f"the {name}"
@@ -108,9 +108,9 @@ def sentence(diff: Diff) -> str:
     sizes = [
         f"{abs(one.share or 0):.1f}% {'longer' if one.value > 0 else 'less'}"
         + (f" at {one.subject['batch']}" if one.subject.get("batch") else "")
-        for one in found[:_SIZES]
+        for one in facts[:_SIZES]
     ]
-    return f"Most of the change is in {found[0].subject['phase']}, which takes {_and(sizes)}."
+    return f"Most of the change is in {facts[0].subject['phase']}, which takes {_and(sizes)}."
 
 
 def _and(words: list[str]) -> str:

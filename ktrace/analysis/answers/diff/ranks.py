@@ -32,12 +32,12 @@ def names_by_rank(a: Summary, b: Summary) -> tuple[dict[str, str], dict[str, str
 
     Names of files with the number of a process or a time differ in every run. All ranks must be known and differ.
     """
-    found = []
+    names = []
     for side in (a, b):
         ranks = {use.source: use.rank for use in side.devices}
-        known = {source: f"rank {rank}" for source, rank in ranks.items() if rank is not None}
-        found.append(known if len(known) == len(ranks) == len({*known.values()}) > 1 else {})
-    one, other = found
+        of_ranks = {source: f"rank {rank}" for source, rank in ranks.items() if rank is not None}
+        names.append(of_ranks if len(of_ranks) == len(ranks) == len({*of_ranks.values()}) > 1 else {})
+    one, other = names
     return ({}, {}) if not one or not other or one.keys() & other.keys() else (one, other)
 
 
@@ -68,17 +68,17 @@ def waiting(side: Summary, per: str) -> Waiting | None:
 
 def findings(diff: Diff) -> list[Finding]:
     """Returns the rank that others wait for on one side, longer than on the other one; collectives in their parts."""
-    found = [one for name in "ba" if (one := _late(diff, name)) is not None][:1]
+    facts = [one for name in "ba" if (one := _late(diff, name)) is not None][:1]
     before, after = (waiting(side, diff.per) for side in (diff.a, diff.b))
     if before is None or after is None or diff.averaged != (1, 1) or diff.length != 1:
-        return found
+        return facts
     time = diff.device_time.total_a * max(len(diff.a.devices), 1) if diff.device_time else 0.0
     for what in ("waiting", "transfer"):
         a, b = getattr(before, what), getattr(after, what)
         if abs(percent(b - a, time) or 0.0) >= _WORTH:
             details: dict[str, Cell] = {"a_ns": a, "b_ns": b}
-            found.append(Finding(f"collectives.{what}", what, b - a, "ns", a, "that of a", details=details))
-    return found
+            facts.append(Finding(f"collectives.{what}", what, b - a, "ns", a, "that of a", details=details))
+    return facts
 
 
 def _late(diff: Diff, name: str) -> Finding | None:
@@ -91,26 +91,26 @@ def _late(diff: Diff, name: str) -> Finding | None:
         return None
     each, each_before = (len(of.steps) if diff.per == "step" and of.steps else 1 for of in (side, before))
     rank = str(late.subject["rank"])
-    mine, was = _rank(side, rank), _rank(before, rank)
+    now, was = _rank(side, rank), _rank(before, rank)
     waited = late.value / each
     then = was.others_waited.total / each_before if was and was.others_waited else 0.0
     if (percent(waited - then, (late.whole or 0.0) / each) or 0.0) < _WORTH:
         return None
     a, b = (then, waited) if name == "b" else (waited, then)
     details: dict[str, Cell] = {"a_ns": a, "b_ns": b, "last": late.details["last"], "joint": late.details["joint"]}
-    if mine and was:
-        details |= _longer(mine, was, each, each_before, (waited - then) / max(_others(side), 1))
+    if now and was:
+        details |= _longer(now, was, each, each_before, (waited - then) / max(_others(side), 1))
     return Finding(
         "straggler", "others waited", b - a, "ns", a, "that of a", {"side": name, "rank": rank}, None, details,
         late.evidence,
     )  # fmt: skip
 
 
-def _longer(mine: RankUse, was: RankUse, each: int, before: int, waited: float) -> dict[str, Cell]:
+def _longer(late: RankUse, was: RankUse, each: int, before: int, waited: float) -> dict[str, Cell]:
     """What the rank itself does longer than on the other side, if that explains what each of the others waits."""
     times = {}
     for what in ("compute", "idle"):
-        now, then = (None if one.span is None else _time(one, what) for one in (mine, was))
+        now, then = (None if one.span is None else _time(one, what) for one in (late, was))
         if now is not None and then is not None:
             times[what] = now / each, then / before
     most = max(times, key=lambda what: times[what][0] - times[what][1], default=None)

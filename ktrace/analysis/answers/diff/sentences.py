@@ -51,19 +51,15 @@ _WIDTH, _CHECKS = 48, 2
 
 def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
-    checks = _checks(diff)
-    if not diff.whole.total_a or not diff.whole.total_b:
-        return checks
-    return [*checks, *_changes(diff)]
-
-
-def _checks(diff: Diff) -> list[str]:
-    """What is wrong with the recordings, of each side the first checks that fail."""
+    # what is wrong with the recordings, of each side the first checks that fail
     said = []
     for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)):
         failed = [one for one in side.checks if not check_of(one).partial]
         said += [f"{name}: {sentence(one)}" for one in failed[:_CHECKS]]
-    return said
+    checks = said
+    if not diff.whole.total_a or not diff.whole.total_b:
+        return checks
+    return [*checks, *_changes(diff)]
 
 
 def _changes(diff: Diff) -> list[str]:
@@ -94,8 +90,8 @@ def _parts(diff: Diff) -> str:
 def _unsteady(diff: Diff) -> list[str]:
     """How the steps of each side differ, unless those of both do alike."""
     said = []
-    for name, found, compared in zip((diff.name_a, diff.name_b), diff.unsteady, diff.compared, strict=True):
-        for one in found:
+    for name, steps, compared in zip((diff.name_a, diff.name_b), diff.unsteady, diff.compared, strict=True):
+        for one in steps:
             what = f"{name} isn't steady"
             if diff.unsteady_alike and not is_warm_up(one):
                 continue
@@ -124,17 +120,12 @@ def _whole(diff: Diff) -> str:
     what = f"{work} a step" if diff.per == "step" else work
     if same(change):
         return f"{diff.name_b} takes as long as {diff.name_a}: {brief(change.total_b)}{what}{_but(diff)}."
-    noise = ", within noise" if change.verdict == NOISE and not _is_red(diff) else ""
+    noise = ", within noise" if change.verdict == NOISE and not (diff.gate is not None and diff.gate.failed) else ""
     times = f"{_times(change)}{what}{_median(change)}{_but(diff)}"
     if (many := factor(change.total_a, change.total_b)) is not None:
         return f"{diff.name_b} takes {many} times as long as {diff.name_a}{noise}: {times}."
     way = "longer" if change.delta > 0 else "less time"
     return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}{noise}: {times}."
-
-
-def _is_red(diff: Diff) -> bool:
-    """Whether a limit of a pipeline is exceeded."""
-    return diff.gate is not None and diff.gate.failed
 
 
 def _median(change: Change) -> str:
@@ -164,15 +155,15 @@ def _against(diff: Diff) -> list[tuple[str, Change]]:
         id(diff.device_time): ("its devices take", "longer", "less time"),
         id(diff.whole): ("its work is", "more", "less"),
     }
-    found = []
+    changes = []
     for change in against(diff):
         what, more, less = words[id(change)]
         many = factor(change.total_a, change.total_b)
         rest = f"{_much(change)} {more if change.delta > 0 else less}"
         if many is not None:
             rest = f"{many} times as {'long' if more == 'longer' else 'much'}"
-        found.append((f"{what} {rest}", change))
-    return found
+        changes.append((f"{what} {rest}", change))
+    return changes
 
 
 def _doubts(diff: Diff) -> str:
@@ -215,20 +206,20 @@ def _calls(count: float | None) -> str:
 
 def _because(diff: Diff) -> str:
     """The changes that make the difference; those in its direction first."""
-    found = causes(diff)
-    if found is None:
+    cause = causes(diff)
+    if cause is None:
         return ""
-    by, sure, whole = heading_of(found.by, diff.b.work), found.sure, decisive(diff)
+    by, sure, whole = heading_of(cause.by, diff.b.work), cause.sure, decisive(diff)
     waits, doubts, place = f"{_idle(diff)}{_exposed(diff)}", _doubts(diff), _placed(diff)
     work = "" if is_doubtful(diff.whole, diff) else _work(diff)
     first = f"{_lost(diff)}{ranks.said(diff)}{f'I{work[1:]}. ' if work else ''}{waits}"
     other = "No other change" if ranks.is_late(diff) else "No change"
-    also = f" Whether {_listed(found.doubtful, 1)} exceeds noise isn't known." if found.doubtful else ""
+    also = f" Whether {_listed(cause.doubtful, 1)} exceeds noise isn't known." if cause.doubtful else ""
     if not sure:
-        small = f"{SAME:g}% of the work" if found.least == SAME / 100 * diff.whole.total_a else f"{PART:g}% of that"
-        noise = f"both noise and {small}" if found.others else "noise"
-        known = "is known to exceed" if found.unknown else "exceeds"
-        nothing = f"{other} by {by} {known} {noise}." if whole.delta or found.rows else ""
+        small = f"{SAME:g}% of the work" if cause.least == SAME / 100 * diff.whole.total_a else f"{PART:g}% of that"
+        noise = f"both noise and {small}" if cause.others else "noise"
+        exceeds = "is known to exceed" if cause.unknown else "exceeds"
+        nothing = f"{other} by {by} {exceeds} {noise}." if whole.delta or cause.rows else ""
         return f"{first}{nothing}{also}{doubts}{place}".strip()
     if waits and not is_waiting(diff, sure):  # what kernels do comes first
         first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
@@ -236,11 +227,11 @@ def _because(diff: Diff) -> str:
     if same(whole) or whole.verdict == NOISE:
         return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
     slower = whole.delta > 0
-    mine, others = ([change for change in sure if (change.delta > 0) == way] for way in (slower, not slower))
+    agreeing, others = ([change for change in sure if (change.delta > 0) == way] for way in (slower, not slower))
     back = f"; {_listed(others, 1)} goes the other way" if others else ""
-    if not mine:
+    if not agreeing:
         return f"{first}{other} by {by} in this direction exceeds noise{back}.{also}"
-    return f"{first}{_what(diff, mine)}{back}.{also}"
+    return f"{first}{_what(diff, agreeing)}{back}.{also}"
 
 
 def _placed(diff: Diff) -> str:
@@ -256,8 +247,8 @@ def _what(diff: Diff, changes: list[Change]) -> str:
     words = ("got slower", "is called more often") if slower else ("got faster", "is called less often")
     said = []
     for by_count, way in zip((False, True), words, strict=True):
-        if mine := [one for one in named if is_by_count(one) == by_count]:
-            said.append((abs(mine[0].delta), f"What {way}{_together(diff)}: {_listed(mine)}"))
+        if same_way := [one for one in named if is_by_count(one) == by_count]:
+            said.append((abs(same_way[0].delta), f"What {way}{_together(diff)}: {_listed(same_way)}"))
     said.sort(reverse=True)
     return f"{'. '.join(sentence for _, sentence in said)}, {part:.0f}% of all that"
 

@@ -94,7 +94,7 @@ def compare(
     >>> ktrace.diff(same, same).whole.verdict
     'within noise'
     """
-    wanted = selected(selection, options)
+    chosen = selected(selection, options)
     by = by.split(",") if isinstance(by, str) else by
     require_comparable(by or ())
     groups = tuple(dict.fromkeys((*(_USUAL if by is None else by), *_NEEDED)))
@@ -103,8 +103,8 @@ def compare(
         if isinstance(side, Summary):
             return side
         if isinstance(side, (str, Path)):
-            return read_summary(str(side), groups, wanted, progress, proved=False)
-        return side.summary(groups, rules=wanted.rules)
+            return read_summary(str(side), groups, chosen, progress, proved=False)
+        return side.summary(groups, rules=chosen.rules)
 
     if b is None:
         alone = summary(a)
@@ -114,7 +114,7 @@ def compare(
         raise UsageError("--runs compares runs of one input", remedy="name one input, or leave out the runs")
     sides = summary(a), summary(b)
     _require_match(*sides)
-    diff = compared(*sides, by=by, total=total, names=_names(a, b), part=wanted.filter is not None)
+    diff = compared(*sides, by=by, total=total, names=_names(a, b), part=chosen.filter is not None)
     diff.notes = [note for note in diff.notes if NOT_KNOWN not in note]
     return diff
 
@@ -158,5 +158,5 @@ def _names(a: Side, b: Side) -> tuple[str, str] | None:
     one, other = Path(a).parts, Path(b).parts
     if one[-1:] != other[-1:] or one == other:
         return Path(a).name, Path(b).name
-    alike = next((place for place, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs), 0)
+    alike = next((place for place, (part, theirs) in enumerate(zip(one, other, strict=False)) if part != theirs), 0)
     return str(Path(*one[alike:])), str(Path(*other[alike:]))

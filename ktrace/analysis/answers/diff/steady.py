@@ -60,13 +60,13 @@ class Steps(NamedTuple):
 
 def steps_of(side: Summary) -> Steps:
     """Returns the steps of a side; a warm-up isn't compared if enough others are left."""
-    found, compared, slow = side.unsteady, np.ones(len(side.steps), np.bool_), None
-    for one in found:
+    unsteady, compared, slow = side.unsteady, np.ones(len(side.steps), np.bool_), None
+    for one in unsteady:
         if one.way == WARM_UP and (~one.slow).sum() >= FEWEST:
             compared = ~one.slow
         elif one.way != WARM_UP:
             slow = one
-    return Steps(compared, slow, findings(found, side.step_times, side.steps))
+    return Steps(compared, slow, findings(unsteady, side.step_times, side.steps))
 
 
 def slow_of(a: Steps, b: Steps) -> Slow:
@@ -75,8 +75,8 @@ def slow_of(a: Steps, b: Steps) -> Slow:
     A period says nothing if the other side has too few steps to show it.
     """
     one, other = (
-        mine.slow.slow[mine.compared] if mine.slow and len(others.compared) >= 2 * (mine.slow.every or 0) else None
-        for mine, others in ((a, b), (b, a))
+        side.slow.slow[side.compared] if side.slow and len(others.compared) >= 2 * (side.slow.every or 0) else None
+        for side, others in ((a, b), (b, a))
     )
     if a.slow is None or b.slow is None or a.slow.way != b.slow.way:
         return Slow(one, other)

@@ -68,11 +68,11 @@ class Pairs:
         if ratios is None or ratios.shape[1] < FEWEST or abs(np.sign(ratios.mean(axis=1)).sum()) < len(ratios):
             return None
         shared, steps = self._shared(self._row[place]), len(ratios)
-        own, common = float((ratios - shared[:, None]).var(ddof=1)) / ratios.size, float((shared**2).mean()) / steps
+        apart, common = float((ratios - shared[:, None]).var(ddof=1)) / ratios.size, float((shared**2).mean()) / steps
         freedom = ratios.size - 1
-        if own + common:
-            freedom = int((own + common) ** 2 / (own**2 / freedom + common**2 / steps))  # Satterthwaite's
-        return student_t_p(float(ratios.mean()), own + common + 2 * RUNS**2, freedom)
+        if apart + common:
+            freedom = int((apart + common) ** 2 / (apart**2 / freedom + common**2 / steps))  # Satterthwaite's
+        return student_t_p(float(ratios.mean()), apart + common + 2 * RUNS**2, freedom)
 
     def _shared(self, row: int) -> Float64:
         """Returns by how much each step of all other rows is longer: medians over launches; of one row its own."""
@@ -132,30 +132,30 @@ def add_verdicts(
     """
     nothing: list[Evidence | None] = [None] * len(changes)
     if by_step:
-        found = _by_launches(changes, _by_steps(changes, fills, slow), others)
+        evidence = _by_launches(changes, _by_steps(changes, fills, slow), others)
     else:
-        found = _by_launches(changes, nothing, untested=untested)
+        evidence = _by_launches(changes, nothing, untested=untested)
     whole = sum(abs(change.delta) for change in changes)
     return [
         _verdict(replace(change, test=seen, share=percent(abs(change.delta), whole)), by_step)
-        for change, seen in zip(changes, found, strict=True)
+        for change, seen in zip(changes, evidence, strict=True)
     ]
 
 
 def _by_steps(changes: Sequence[Change], fills: Collection[str], slow: Slow) -> list[Evidence | None]:
     """Returns the evidence of the totals of steps, None if there are too few steps to test them."""
-    found: list[Evidence | None] = []
+    evidence: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
         few = min(len(a), len(b)) < FEWEST
-        found.append(None if few else evidence_of_steps(a, b, fills=change.key in fills, slow=slow))
-    qs = benjamini_hochberg([seen.p if seen else 1.0 for seen in found], _weights(changes))
-    return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
+        evidence.append(None if few else evidence_of_steps(a, b, fills=change.key in fills, slow=slow))
+    qs = benjamini_hochberg([seen.p if seen else 1.0 for seen in evidence], _weights(changes))
+    return [seen and replace(seen, q=q) for seen, q in zip(evidence, qs, strict=True)]
 
 
 def _by_launches(
     changes: Sequence[Change],
-    found: list[Evidence | None],
+    of_steps: list[Evidence | None],
     others: Sequence[Change] | None = None,
     untested: Float64 | None = None,
 ) -> list[Evidence | None]:
@@ -164,9 +164,9 @@ def _by_launches(
     Without steps, `others` is None. Untested rows count as rows without a change, so that they don't lower the q of the
     others.
     """
-    more, ps, by_step = list(found), [1.0] * len(changes), others is not None
+    more, ps, by_step = list(of_steps), [1.0] * len(changes), others is not None
     pairs = Pairs([*changes, *others]) if others is not None else None
-    for place, (change, seen) in enumerate(zip(changes, found, strict=True)):
+    for place, (change, seen) in enumerate(zip(changes, of_steps, strict=True)):
         of_pairs = pairs.test(place) if pairs else None
         if (by_step and of_pairs is None and not _steps_disjoint(change)) or (
             seen and (seen.q is None or seen.q <= LEVEL)

@@ -70,7 +70,9 @@ class Access:
         with self.in_force():
             paths = [whole]
             if glob.has_magic(path) and not os.path.lexists(whole):
-                fixed, parts = _divided(whole)
+                parts = Path(whole).parts
+                first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+                fixed, parts = str(Path(*parts[:first])), list(parts[first:])
                 paths = sorted(_Search(self, path).matches(self.inside(fixed, path), parts))
                 if not paths:
                     raise InputError("no file matches this pattern", path=path, expected=near_files(whole))
@@ -154,13 +156,6 @@ def _is_name(path: str) -> bool:
 
 def _too_many(path: str, remedy: str) -> InputError:
     return InputError(f"needs a look at more than {MOST_FILES:,} files", path=path, remedy=remedy)
-
-
-def _divided(pattern: str) -> tuple[str, list[str]]:
-    """The folders before the first part that is a pattern, and the parts from there on."""
-    parts = Path(pattern).parts
-    first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
-    return str(Path(*parts[:first])), list(parts[first:])
 
 
 class _Search:

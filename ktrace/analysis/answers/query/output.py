@@ -116,7 +116,8 @@ def texts(
     elif form in ("csv", "tsv"):
         yield from _separated(part, form, headers)
     elif form == "jsonl":
-        yield from _json_lines(part)
+        for objects in _objects(part, nulls=True):
+            yield "".join(part.fitted(f"{one}\n" for one in objects))
     else:
         yield from _json(part)
 
@@ -158,10 +159,6 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _is_whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(kind) and kind.scale == 0)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return is_number(kind) or bool(pa.types.is_decimal(kind))
 
 
 def _values(rows: RowSource) -> Iterator[list[list[Any]]]:
@@ -240,7 +237,7 @@ def _headings(fields: Sequence[pa.Field]) -> tuple[Column, ...]:
 
 
 def _unit(field: pa.Field) -> str:
-    return "exact" if _is_number(field.type) else ""
+    return "exact" if (is_number(field.type) or bool(pa.types.is_decimal(field.type))) else ""
 
 
 def _keyed(fields: Iterable[pa.Field]) -> list[str]:
@@ -291,11 +288,6 @@ def _objects(rows: Part, *, nulls: bool) -> Iterator[Iterator[str]]:
 
     for columns in _values(rows):
         yield ("{" + ", ".join(members(row)) + "}" for row in zip(*columns, strict=True))
-
-
-def _json_lines(rows: Part) -> Iterator[str]:
-    for objects in _objects(rows, nulls=True):
-        yield "".join(rows.fitted(f"{one}\n" for one in objects))
 
 
 def _json(rows: Part) -> Iterator[str]:

@@ -127,16 +127,16 @@ def findings(summary: Figures) -> list[Finding]:
     checks = summary.checks
     if not summary.total:
         return [*checks, *_hangs(summary), *summary.figures, *(summary.instead.findings() if summary.instead else ())]
-    found = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
+    facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     taken = tuple(code for one in checks for code in check_of(one).takes)
-    ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
+    ranked = _ranked([one for one in facts if not one.code.startswith(taken)], summary)
     made = (replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable)) for one in ranked)
     return [*checks, *_hangs(summary), *made]
 
 
-def _doubts(found: Finding, checks: list[Finding]) -> list[str]:
+def _doubts(fact: Finding, checks: list[Finding]) -> list[str]:
     """The failed checks that a finding may be wrong by."""
-    return [one.code for one in checks if found.code.startswith(check_of(one).doubts)]
+    return [one.code for one in checks if fact.code.startswith(check_of(one).doubts)]
 
 
 def _hangs(summary: Figures) -> list[Finding]:
@@ -145,19 +145,19 @@ def _hangs(summary: Figures) -> list[Finding]:
     return [one.finding for one in answer.hangs[:_HANGS]] if isinstance(answer, CollectivesAnswer) else []
 
 
-def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
+def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
     """The findings, with the place of those that are worth a look: where the most is lost, else the heaviest work."""
     if not _span(summary):
-        return found
-    losses = sorted((one for one in found if _is_loss(one)), key=lambda one: (_is_start(one), -one.value))
+        return facts
+    losses = sorted((one for one in facts if _is_loss(one)), key=lambda one: (_is_start(one), -one.value))
     order = [one for one in losses if (one.share or 0.0) >= _WORTH_OF.get(one.code, _WORTH)]
-    known = [one for one in losses if one.code != "idle.unknown"]
-    if not order and sum(one.share or 0.0 for one in known) >= _TOGETHER:
-        order = known[:2]
+    explained = [one for one in losses if one.code != "idle.unknown"]
+    if not order and sum(one.share or 0.0 for one in explained) >= _TOGETHER:
+        order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
-        order = [one for one in found if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+        order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
     places = {id(one): place for place, one in enumerate(order, 1)}
-    return [replace(one, look=places.get(id(one))) for one in found]
+    return [replace(one, look=places.get(id(one))) for one in facts]
 
 
 def _is_start(one: Finding) -> bool:
@@ -187,32 +187,34 @@ def _work(summary: Figures) -> list[Finding]:
     time = NATURES[summary.nature].time if summary.work == "host" else _WORK[summary.work]
     of = {"ns": time, "cycle": "all cycles", "%": "the whole"}.get(summary.unit, "all counts")
     metric = {"ns": "time", "cycle": "cycles", "%": "share"}.get(summary.unit, "count")
-    of_runs, found = [*summary.runs.values()] if len(summary.runs) > 1 else [], []
+    of_runs, facts = [*summary.runs.values()] if len(summary.runs) > 1 else [], []
     if of_runs and summary.unit == "%":
         return []  # shares of different wholes
     for by, group in _heaviest(summary.heaviest).items():
-        mine = [_heaviest(run.heaviest).get(by) for run in of_runs]
-        if any(one is None or one.key != group.key for one in mine):
+        first_of_runs = [_heaviest(run.heaviest).get(by) for run in of_runs]
+        if any(one is None or one.key != group.key for one in first_of_runs):
             continue
         rows = summary.evidence.get(f"heaviest.{by}", [])
         what = {"host": "call", "samples": "function"}.get(summary.work, by) if by == "kernel" else by
         code, subject = f"heaviest.{what}", {what: group.key, "name": group.name}
         details: dict[str, Cell] = {"count": group.count}
         if of_runs:
-            shares = [percent(one.total, run.total) or 0.0 for one, run in zip(mine, of_runs, strict=True) if one]
+            shares = [
+                percent(one.total, run.total) or 0.0 for one, run in zip(first_of_runs, of_runs, strict=True) if one
+            ]
             details |= {"runs": len(of_runs), "least_percent": min(shares), "most_percent": max(shares)}
-        found.append(Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows))
-    return found
+        facts.append(Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows))
+    return facts
 
 
 def _heaviest(groups: Mapping[str, list[Group]]) -> dict[str, Group]:
     """The heaviest operation, unless what has none may take more, and the heaviest kernel, where there are any."""
-    found = {by: heaviest_of(groups.get(by, [])) for by in HEAVIEST}
-    operation = found["operation"]
+    heaviest = {by: heaviest_of(groups.get(by, [])) for by in HEAVIEST}
+    operation = heaviest["operation"]
     others = max((group.total for group in groups.get("operation", []) if group.key == OTHER), default=0)
     if operation and operation.total < others:
-        found["operation"] = None
-    return {by: group for by, group in found.items() if group is not None}
+        heaviest["operation"] = None
+    return {by: group for by, group in heaviest.items() if group is not None}
 
 
 def heaviest_of(groups: list[Group]) -> Group | None:
@@ -226,18 +228,18 @@ def _use(summary: Figures) -> list[Finding]:
     if not uses:
         return []
     if len(uses) == 1:
-        found = [_busy("busy", uses[0])]
+        facts = [_busy("busy", uses[0])]
     else:
         least, most = (pick(uses, key=lambda use: use.busy / use.span) for pick in (min, max))
-        found = [_busy("busy.least", least, len(uses)), _busy("busy.most", most, len(uses))]
+        facts = [_busy("busy.least", least, len(uses)), _busy("busy.most", most, len(uses))]
     span, idle = (sum(getattr(use, name) for use in uses) for name in ("span", "idle"))
     details: dict[str, Cell] = {"devices": len(uses)}
     if not _has_compute(summary):
         there = [name for name in ("communication", "copies") if any(getattr(use, name) for use in uses)]
         only: dict[str, Cell] = {"only": " and ".join(there)}
-        return [*found, Finding("no_compute", "compute", 0, "ns", span, _OF_DEVICES, details=details | only)]
+        return [*facts, Finding("no_compute", "compute", 0, "ns", span, _OF_DEVICES, details=details | only)]
     details["causes"] = len(_causes(summary))
-    return [*found, Finding("idle", "time", idle, "ns", span, _OF_DEVICES, details=details)]
+    return [*facts, Finding("idle", "time", idle, "ns", span, _OF_DEVICES, details=details)]
 
 
 def _busy(code: str, use: DeviceUse, devices: int = 1) -> Finding:
@@ -271,15 +273,15 @@ class _Cause(NamedTuple):
 def _causes(summary: Figures) -> dict[str, _Cause]:
     """The idle time of all devices by cause; empty if it isn't known."""
     answer = summary.proofs.get("idle")
-    found: dict[str, _Cause] = {}
+    causes: dict[str, _Cause] = {}
     for one in answer.devices if isinstance(answer, IdleAnswer) else ():
         for cause in one.causes:
-            time, gaps, span, rows = found.get(cause.cause, _Cause(0, 0, None, []))
+            time, gaps, span, rows = causes.get(cause.cause, _Cause(0, 0, None, []))
             spans = [*([span] if span else []), *(host for host in cause.host if host.name != LAUNCH_DELAY)]
             heaviest = max(spans, key=lambda host: host.time, default=None)
             rows = sorted([*rows, *cause.rows], key=lambda row: -row.time_ns)[:SHOWN]
-            found[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest, rows)
-    return found
+            causes[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest, rows)
+    return causes
 
 
 def _outside(summary: Figures) -> list[Finding]:
@@ -314,17 +316,17 @@ def _losses(summary: Figures) -> list[Finding]:
         return []
     of = _RECORDED if _UNSEEN in causes else _OF_DEVICES
     late = _straggler(summary, span)
-    found = [_late(late, summary, span, of)] if late else []
+    losses = [_late(late, summary, span, of)] if late else []
     if not _has_compute(summary):
-        return found
-    found += _exposed(summary, late, span, of)
+        return losses
+    losses += _exposed(summary, late, span, of)
     for cause, (time, gaps, host, rows) in sorted(causes.items(), key=lambda item: -item[1].time):
         details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
         if host:
             details |= {"host_was_in": host.name, "host_time_ns": host.time}
         code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"
-        found.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
-    return found
+        losses.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
+    return losses
 
 
 def _span(summary: Figures) -> int:
@@ -391,8 +393,8 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     return rank if sure and mostly and throughout and 100 * rank.others_waited.total >= WAITING * span else None
 
 
-def _at_least(found: int, of: int, chance: float) -> float:
-    """The probability of at least `found` of `of` by chance."""
+def _at_least(count: int, of: int, chance: float) -> float:
+    """The probability of at least `count` of `of` by chance."""
     if chance >= 1:
         return 1.0
     logs = (
@@ -401,7 +403,7 @@ def _at_least(found: int, of: int, chance: float) -> float:
         - math.lgamma(of - k + 1)
         + k * math.log(chance)
         + (of - k) * math.log1p(-chance)
-        for k in range(found, of + 1)
+        for k in range(count, of + 1)
     )
     return math.fsum(map(math.exp, logs))
 
@@ -417,14 +419,14 @@ def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) ->
         group, key = heaviest_of(heaviest[by]), labels.key(by)
         if group is not None:
             shapes[f"heaviest.{by}"] = np.array([key(shape) == group.key for shape in work.shapes], np.bool_)
-    found: dict[str, list[Evidence]] = {}
+    evidence: dict[str, list[Evidence]] = {}
     for events in work.each():
-        for code, mine in shapes.items():
-            found.setdefault(code, []).extend(_rows(work, events, np.where(mine[events.shape], events.dur, 0)))
+        for code, is_of_code in shapes.items():
+            evidence.setdefault(code, []).extend(_rows(work, events, np.where(is_of_code[events.shape], events.dur, 0)))
         if work.is_on_devices:
             for kind, times in _without_compute(events):
-                found.setdefault(f"exposed.{kind}", []).extend(_rows(work, events, times))
-    return {code: sorted(rows, key=lambda row: -row.time_ns)[:SHOWN] for code, rows in found.items() if rows}
+                evidence.setdefault(f"exposed.{kind}", []).extend(_rows(work, events, times))
+    return {code: sorted(rows, key=lambda row: -row.time_ns)[:SHOWN] for code, rows in evidence.items() if rows}
 
 
 class LongestRows:
@@ -440,9 +442,9 @@ class LongestRows:
         self._launches = [np.zeros((0, 6), np.int64)]  # source, shape, text of the grid, begin, duration, id
         self.gaps: list[Evidence] = []
 
-    def add(self, work: Work, events: Events, mine: Bools) -> None:
-        """Adds the work of a source that is `mine`."""
-        rows = np.flatnonzero(mine & (events.dur > 0))
+    def add(self, work: Work, events: Events, is_kind: Bools) -> None:
+        """Adds the work of a source that is `is_kind`."""
+        rows = np.flatnonzero(is_kind & (events.dur > 0))
         grid = self._grids.number[events.grid] if work.is_on_devices else np.full(len(events), -1, np.int64)
         order = rows[np.lexsort((-events.dur[rows], grid[rows], events.shape[rows]))]
         first = np.flatnonzero(group_start_mask((events.shape[order], grid[order])))
@@ -454,7 +456,7 @@ class LongestRows:
         if not work.is_on_devices:
             return
         gaps = gaps_of(events)
-        for gap in longest(np.where(mine[gaps.after], gaps.length, 0)):
+        for gap in longest(np.where(is_kind[gaps.after], gaps.length, 0)):
             begin, end = int(gaps.begin[gap]), int(gaps.end[gap])
             after = row_shown(work, events, int(gaps.after[gap]), end - begin)
             self.gaps.append(after._replace(begin_ns=begin, end_ns=end))
@@ -467,16 +469,16 @@ class LongestRows:
         if not keys or (grid and grid not in self._grids.texts):
             return []
         launches = np.concatenate(self._launches)
-        mine = np.array([one == kernel for one in keys], np.bool_)[launches[:, 1]]
+        of_group = np.array([one == kernel for one in keys], np.bool_)[launches[:, 1]]
         if grid:
-            mine &= launches[:, 2] == self._grids.texts.index(grid)
-        rows = launches[mine]
+            of_group &= launches[:, 2] == self._grids.texts.index(grid)
+        rows = launches[of_group]
         longest_first = np.lexsort((rows[:, 3], -rows[:, 4]))
         return [self._evidence(*row) for row in rows[longest_first[:SHOWN]].tolist()]
 
     def _evidence(self, source: int, shape: int, grid: int, begin: int, dur: int, id_: int) -> Evidence:
-        known = id_ if self._has_ids else None
-        return Evidence(self._sources[source], known, self._names[shape], begin, begin + dur, dur)
+        event = id_ if self._has_ids else None
+        return Evidence(self._sources[source], event, self._names[shape], begin, begin + dur, dur)
 
 
 def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
@@ -495,7 +497,9 @@ def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:
         rows = rows_of(number)
         begin, end, roles = events.ts[rows], events.ts[rows] + events.dur[rows], events.roles[rows]
         for role, hiding in ((COMMUNICATION, (COMPUTE,)), (COPY, (COMPUTE, COMMUNICATION))):
-            mine, others = roles == role, np.isin(roles, hiding)
+            of_role, others = roles == role, np.isin(roles, hiding)
             hidden = Intervals.union(begin[others], end[others])
-            alone[role][rows[mine]] = end[mine] - begin[mine] - (hidden.until(end[mine]) - hidden.until(begin[mine]))
+            alone[role][rows[of_role]] = (
+                end[of_role] - begin[of_role] - (hidden.until(end[of_role]) - hidden.until(begin[of_role]))
+            )
     yield from (("communication", alone[COMMUNICATION]), ("copies", alone[COPY]))

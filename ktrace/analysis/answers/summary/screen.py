@@ -163,7 +163,7 @@ class _Screen:
         summary = self._summary
         names = [name for name in ("operation", "kernel") if name in summary.groups]
         devices = [_devices(summary)] if len(summary.devices) > 1 else []
-        groups = [_narrow(one) for one in summary.tables(names, brief=True) if _is_of_groups(one, names)]
+        groups = [_narrow(one) for one in summary.tables(names, brief=True) if (one.name.partition(" of ")[0] in names)]
         answers = [answer for name, answer in summary.answers.items() if name not in _SAID]
         instead = answers + ([summary.instead] if summary.instead is not None else [])
         others = [table for answer in instead for table in answer.tables(brief=True)]
@@ -226,11 +226,6 @@ class _Screen:
 def _own_rows(table: Table) -> int:
     """The rows of the table of devices, which are never cut; 0 for others."""
     return len(table.rows) if table.name == "devices" else 0
-
-
-def _is_of_groups(table: Table, names: Sequence[str]) -> bool:
-    """Whether a table is one of these groups, of all runs or of one."""
-    return table.name.partition(" of ")[0] in names
 
 
 def _narrow(table: Table) -> Table:

@@ -90,9 +90,9 @@ class Said(NamedTuple):
 
 def verdict(findings: Sequence[Finding]) -> list[str]:
     """Returns the sentences, first what is wrong with the recording; none without findings."""
-    found = Said.of(findings)
-    begin = (*found.doubts, *found.benchmarks, found.memory, found.takes, found.waits)
-    sentences = (*begin, *found.steps, _look(found.look))
+    said = Said.of(findings)
+    begin = (*said.doubts, *said.benchmarks, said.memory, said.takes, said.waits)
+    sentences = (*begin, *said.steps, _look(said.look))
     return [one for one in sentences if one]
 
 
@@ -111,9 +111,9 @@ def unknown_of(one: Finding, findings: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _memory(found: dict[str, Finding]) -> str:
+def _memory(facts: dict[str, Finding]) -> str:
     """The most that was held at once, where the source tells of memory alone, and who held the most of it."""
-    peak, owner = found.get("memory.peak"), found.get("memory.owner")
+    peak, owner = facts.get("memory.peak"), facts.get("memory.owner")
     if peak is None:
         return ""
     where = str(peak.subject["memory"])
@@ -126,10 +126,10 @@ def _memory(found: dict[str, Finding]) -> str:
     return f"{where[:1].upper()}{where[1:]} held at most {size(peak.value)}{reserved}{several}{who}."
 
 
-def _takes(found: dict[str, Finding]) -> str:
+def _takes(facts: dict[str, Finding]) -> str:
     """What takes the most time: an operation and a kernel."""
-    operation, kernel = found.get("heaviest.operation"), found.get("heaviest.kernel")
-    first = operation or kernel or found.get("heaviest.call") or found.get("heaviest.function")
+    operation, kernel = facts.get("heaviest.operation"), facts.get("heaviest.kernel")
+    first = operation or kernel or facts.get("heaviest.call") or facts.get("heaviest.function")
     if first is None:
         return ""
     if first.unit != "ns":
@@ -153,10 +153,10 @@ def _name(one: Finding) -> str:
     return shortened(name, _WIDTH)
 
 
-def _waits(found: dict[str, Finding], causes: list[Finding]) -> str:
+def _waits(facts: dict[str, Finding], causes: list[Finding]) -> str:
     """How busy the devices are, and why they are idle."""
-    one, least, most = (found.get(code) for code in ("busy", "busy.least", "busy.most"))
-    idle, nothing = found.get("idle"), found.get("no_compute")
+    one, least, most = (facts.get(code) for code in ("busy", "busy.least", "busy.most"))
+    idle, nothing = facts.get("idle"), facts.get("no_compute")
     if one is not None:
         device, together = str(one.subject["device"]), ""
         busy = f"{_capital(device)} is busy for {_percent(one)} of its {brief(one.whole or 0)}"
@@ -168,7 +168,7 @@ def _waits(found: dict[str, Finding], causes: list[Finding]) -> str:
         busy = f"The {devices:,} devices are {each}busy for {ends} of their time"
     else:
         return ""
-    outside, also = found.get("outside"), "and "
+    outside, also = facts.get("outside"), "and "
     if one is not None and outside is not None and outside.look:
         whole = percent(float(outside.details["busy_ns"] or 0), outside.whole) or 0
         span = f"{_percent(one)} of the {brief(one.whole or 0)} from its first to its last work"

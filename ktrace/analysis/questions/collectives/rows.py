@@ -116,8 +116,12 @@ def facts_of(args: dict[str, Any]) -> Facts:
     group = _text(args, "Process Group Description", "comm_name")
     return Facts(
         operation=collective and operation_in(collective),
-        sent=_times(args.get("In msg nelems"), width) if collective else _sent(args),
-        received=_received(args) if "output_sizes" in args else _times(args.get("Out msg nelems"), width),
+        sent=_times(args.get("In msg nelems"), width)
+        if collective
+        else _tensors(args.get("Input Dims"), args.get("Input type")),
+        received=_tensors(args.get("output_sizes"), args.get("output_dtypes"))
+        if "output_sizes" in args
+        else _times(args.get("Out msg nelems"), width),
         part=_times(args.get("count"), width),
         ranks=next((size for key in _RANKS if (size := _to_int_or_none(args.get(key)))), None),
         group=None if group in ("undefined", "unknown") else group,
@@ -165,16 +169,6 @@ def _bytes(kind: Any) -> int | None:
 def _times(count: Any, width: int | None) -> int | None:
     whole = _to_int_or_none(count)
     return None if whole is None or width is None else _to_int_or_none(whole * width)
-
-
-def _received(args: dict[str, Any]) -> int | None:
-    """The bytes of the output tensors of the flight recorder."""
-    return _tensors(args.get("output_sizes"), args.get("output_dtypes"))
-
-
-def _sent(args: dict[str, Any]) -> int | None:
-    """The bytes of the input tensors of an operator of torch."""
-    return _tensors(args.get("Input Dims"), args.get("Input type"))
 
 
 def _tensors(sizes: Any, kinds: Any) -> int | None:

@@ -338,19 +338,15 @@ def slices(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
     """Yields the pieces of the path of each source as events without `id`, in the order of their times."""
     names = PathNames(work, labels)
     for path in paths(work):
-        place = _place(work, path)
+        # the columns of the track: in the process whose threads are on the path, if there is only one
+        threads = [work.threads[one] for one in path.host_threads()]
+        processes = {(thread["host"], thread["pid"]) for thread in threads}
+        host, pid = processes.pop() if len(processes) == 1 else (None, None)
+        place = {"source": path.source, "host": host, "pid": pid, "track": TRACK}
+        place = {name: value for name, value in place.items() if value is not None}
         for columns in path.blocks():
             for first in range(0, len(columns.begin), _BLOCK):
                 yield _slices(path, _rows(columns, slice(first, first + _BLOCK)), names, place)
-
-
-def _place(work: Work, path: Path) -> dict[str, Any]:
-    """The columns of the track: in the process whose threads are on the path, if there is only one."""
-    threads = [work.threads[one] for one in path.host_threads()]
-    processes = {(thread["host"], thread["pid"]) for thread in threads}
-    host, pid = processes.pop() if len(processes) == 1 else (None, None)
-    place = {"source": path.source, "host": host, "pid": pid, "track": TRACK}
-    return {name: value for name, value in place.items() if value is not None}
 
 
 def _slices(path: Path, columns: PathColumns, names: PathNames, place: dict[str, Any]) -> pa.RecordBatch:

@@ -85,7 +85,8 @@ class HostNames(NamedTuple):
         numbers: dict[str, int] = {}
         group = np.empty(len(names), np.int64)
         module, operator, frame, arguments, engine, line = (np.zeros(len(names), np.bool_) for _ in range(6))
-        roots = _roots(names)
+        paths = (name.split(".") for name in names if "." in name and _PATH.fullmatch(name))
+        roots = {parts[0] for parts in paths if any(part.isdecimal() for part in parts)}
         for place, name in enumerate(names):
             word, key = grouped(name)
             arguments[place] = bool(key) and key not in (MODULE, SIZES, LINE)
@@ -100,12 +101,6 @@ class HostNames(NamedTuple):
             engine[place] = name.startswith(_ENGINE)
             frame[place] = bool(_FRAME.match(name) or _RECORDING.match(name))
         return cls(list(numbers), group, module, operator, frame, arguments, engine, line)
-
-
-def _roots(names: Sequence[str]) -> set[str]:
-    """The first parts of paths with a number."""
-    paths = (name.split(".") for name in names if "." in name and _PATH.fullmatch(name))
-    return {parts[0] for parts in paths if any(part.isdecimal() for part in parts)}
 
 
 def _is_path(name: str, roots: set[str]) -> bool:

@@ -81,7 +81,13 @@ class Measured:
         if batch.record == "events":
             self._see_events(batch)
         elif batch.record == "summaries":
-            self._see_summaries(batch)
+            kernels = words_in(batch.column("kind"), ("kernel",))
+            self._see_metrics(batch, words_in(batch.column("kind"), ("metric",)))
+            if kernels.any():
+                there = [name for name in _KERNEL if batch.has(name)]
+                for source in decoded(batch.column("source")).unique().to_pylist():
+                    rows = kernels & words_in(batch.column("source"), (source,))
+                    self._kernels.add(source, batch.columns.select(there).filter(pa.array(rows)))
 
     def _see_events(self, batch: Batch) -> None:
         if batch.has("parent"):  # counters that were joined to a timeline
@@ -100,15 +106,6 @@ class Measured:
         if is_stated.any():
             id_ = batch.column("id").to_numpy()[rows[is_stated]]
             self._stated.add(source_of(batch), id=id_, flops=flops[is_stated], bytes=moved[is_stated])
-
-    def _see_summaries(self, batch: Batch) -> None:
-        kernels = words_in(batch.column("kind"), ("kernel",))
-        self._see_metrics(batch, words_in(batch.column("kind"), ("metric",)))
-        if kernels.any():
-            there = [name for name in _KERNEL if batch.has(name)]
-            for source in decoded(batch.column("source")).unique().to_pylist():
-                rows = kernels & words_in(batch.column("source"), (source,))
-                self._kernels.add(source, batch.columns.select(there).filter(pa.array(rows)))
 
     def _see_metrics(self, batch: Batch, rows: Bools) -> None:
         """Collects the counters among these rows."""

@@ -172,7 +172,9 @@ class Operators:
         launched = call >= 0
         if not len(rows["ts"]) or not launched.any():
             return operator, rows
-        thread = self._among(threads)[rows["thread"]]
+        numbers = {tuple(one[name] for name in _THREAD): number for number, one in enumerate(threads)}
+        threads_here = (tuple(one[name] for name in _THREAD) for one in self._threads.all())
+        thread = np.array([numbers.setdefault(one, len(numbers)) for one in threads_here], np.int32)[rows["thread"]]
         used = np.zeros(len(events.calls["ts"]), np.bool_)
         used[call[launched]] = True
         at = events.calls["ts"][used]
@@ -181,12 +183,6 @@ class Operators:
         count = len(rows["ts"])
         operator[launched] = outer[count:][(np.cumsum(used) - 1)[call[launched]]]
         return operator, rows | {"cost": self._once(rows["cost"], outer[:count], operator[operator >= 0])}
-
-    def _among(self, threads: list[dict[str, Any]]) -> Any:
-        """The number of each thread among those of the calls; others have numbers of their own."""
-        numbers = {tuple(one[name] for name in _THREAD): number for number, one in enumerate(threads)}
-        threads_here = (tuple(one[name] for name in _THREAD) for one in self._threads.all())
-        return np.array([numbers.setdefault(one, len(numbers)) for one in threads_here], np.int32)
 
     def _once(self, cost: Any, outer: Int64, used: Int64) -> Any:
         """The costs, -1 for operators around others with FLOPs; `used` are those with work of their own."""
