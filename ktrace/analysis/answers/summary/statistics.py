@@ -153,9 +153,14 @@ def _outermost(rows: list[Row]) -> list[Row]:
 
 
 def _total(row: Row) -> float | None:
-    """The total time of a row in ns, or its average if it has no count; None if it has no time."""
+    """The total time of a row in ns, or its average if it has no count; None if it has no time.
+
+    Of an average with a share and no count, the share is what adds up.
+    """
     if "total" in row:
         total = row["total"]
+    elif "avg" in row and "count" not in row and "percent" in row:
+        total = None
     elif "avg" in row:
         total = row["avg"] * row.get("count", 1)
     else:
