@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ktrace.kit.text.forms import Columns, Form, Forms
 
-_FIGURE = r"\d[\d.]{0,15}(?:e[+-]?\d{1,3})?"
+_FIGURE = r"\d{1,15}(?:\.\d{1,10})?(?:e[+-]?\d{1,2})?"
 _WRONG = rf"{_FIGURE}|N/A"
 
 
@@ -54,7 +54,7 @@ FORMS = Forms(
     ),
     Form(
         "metric",
-        r"# Avg bus bandwidth +: (?P<value>\d[\d.e+-]{0,20}) *(?P<result>\w{0,10})",
+        rf"# Avg bus bandwidth +: (?P<value>{_FIGURE}) *(?P<result>\w{{0,10}})",
         unit="GB/s",
         columns={"name": "average bus bandwidth", "metric": "bus bandwidth"},
         sign=False,

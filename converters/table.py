@@ -378,7 +378,7 @@ def _are_shares(shares: Sequence[Quantity | None], times: Sequence[Decimal | Non
     """Whether shares are those of times in one sum, as far as their decimals say it."""
     pairs = [(share.number, time) for share, time in zip(shares, times, strict=True) if share and time is not None]
     total = sum((share for share, _ in pairs), Decimal(0))
-    if len(pairs) < len(shares) or total <= 0:
+    if len(pairs) < len(shares) or not (total.is_finite() and total > 0 and all(time.is_finite() for _, time in pairs)):
         return False
     whole = sum((time for _, time in pairs), Decimal(0)) / total
     places = max((-min(int(share.as_tuple().exponent), 0) for share, _ in pairs), default=0)

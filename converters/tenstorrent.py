@@ -218,7 +218,7 @@ class Operations:
         """Operations without cycles by the time that they took: on the chip, else on the host."""
         on_chip = block.or_nulls("<dur>")
         kinds = pc.if_else(on_chip.is_valid(), "kernel", "op")
-        total = pc.coalesce(on_chip, block.or_nulls("<host_dur>")).cast(pa.float64())
+        total = pc.coalesce(on_chip, block.or_nulls("<host_dur>")).cast(pa.float64(), safe=False)
         columns: dict[str, Any] = {name: block.take(f"<{name}>") for name in ("name", "cat", "device")}
         columns |= _kept(block) | {"kind": kinds, "total": total, "table": table, "count": 1, "unit": "ns"}
         block.drop("<ts>", "<dur>")

@@ -99,10 +99,12 @@ def _cell(columns: _Columns, cells: list[str], name: str) -> str:
 def _by_rate(duration: str, size: str, rate: str) -> Iterator[int]:
     """The K with which size, time and rate agree, if exactly one does."""
     time, moved, speed = (cell_quantity(cell) if cell else None for cell in (duration, size, rate))
-    if not (time and moved and speed and time.unit in TIME_NS and moved.number > 0 and speed.number > 0):
+    if not (time and moved and speed and time.unit in TIME_NS):
+        return
+    if not all(one.number.is_finite() and one.number > 0 for one in (time, moved, speed)):
         return
     up, down = _POWERS.get(moved.unit), _POWERS.get(speed.unit.removesuffix("/s"))
-    if up is None or down is None or up == down or time.number <= 0:
+    if up is None or down is None or up == down:
         return
     seconds = time.number * Decimal(str(TIME_NS[time.unit])) / 10**9
     agreeing = [
