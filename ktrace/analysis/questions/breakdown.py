@@ -20,14 +20,20 @@ from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SYNCHRONISED, causes_of, gaps_of
 from ktrace.analysis.work.groups import OTHER, Group, InSteps
-from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, labels_of_steps, spans_on_device
+from ktrace.analysis.work.occurrences import (
+    OF_STEP,
+    DeviceSteps,
+    MarkedRanges,
+    Occurrences,
+    labels_of_steps,
+    steps_of_device,
+)
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.window import recorded
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
-from ktrace.store.joins import ranges
 from ktrace.tables import Column, Table, cut, percent
 
 #: The columns of the model that it looks at: those of any summary.
@@ -132,27 +138,6 @@ class _Parts:
         return BreakdownAnswer(parts, int(self.times.sum()), self._steps)
 
 
-class _Steps(NamedTuple):
-    """When a device was at steps: rising intervals that don't overlap, and the number of the label of each."""
-
-    begin: Int64
-    end: Int64
-    label: Int64
-
-    def clip(self, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-        """The parts of intervals in steps: the row of the interval, the step, begin and end."""
-        low = np.searchsorted(self.end, begin, "right")
-        count = np.maximum(np.searchsorted(self.begin, end, "left") - low, 0)
-        row, step = np.repeat(np.arange(len(begin)), count), ranges(low, count)
-        return row, step, np.maximum(begin[row], self.begin[step]), np.minimum(end[row], self.end[step])
-
-    def around(self, at: Int64) -> Int64:
-        """The step in which each time is, -1 for none."""
-        step = np.searchsorted(self.begin, at, "right") - 1
-        inside = (step >= 0) & (at < np.append(self.end, 0)[step])
-        return np.where(inside, step, -1)
-
-
 def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurrences, number: Int32) -> None:
     """Adds the devices of a source; of several sources, those without steps don't count if others have some."""
     ranges_of_steps = occurrences.ranges(events.source, number)
@@ -176,28 +161,16 @@ def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurren
             _add_gaps(parts, steps, words[lasts], bounds[::2][lasts], bounds[1::2][lasts])
 
 
-def _steps_of(work: Work, events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> _Steps:
+def _steps_of(work: Work, events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> DeviceSteps:
     """When the device whose work is in these rows was at each step; without steps the whole recording counts as one."""
-    end = events.ts + events.dur
-    if not len(among.label):
-        begins, ends = recorded(work, events)
-        bounds = min(begins, int(events.ts[rows].min())), max(ends, int(end[rows].max()))
-        return _Steps(np.array(bounds[:1]), np.array(bounds[1:]), np.zeros(1, np.int64))
-    inside = rows[occurrence[rows] >= 0]
-    outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
-    starts, spans = spans_on_device(
-        among,
-        occurrence[inside].astype(np.int64),
-        (events.ts[inside], end[inside]),
-        events.roles[inside],
-        (events.ts[outside], end[outside]),
-    )
-    there = np.flatnonzero(spans > 0)
-    there = there[np.argsort(starts[there], kind="stable")]
-    return _Steps(starts[there], (starts + spans)[there], among.label[there].astype(np.int64))
+    if len(among.label):
+        return steps_of_device(events, among, occurrence, rows)
+    begins, ends = recorded(work, events)
+    begin, end = min(begins, int(events.ts[rows].min())), max(ends, int((events.ts + events.dur)[rows].max()))
+    return DeviceSteps(np.array([begin]), np.array([end]), np.zeros(1, np.int64))
 
 
-def _add_gaps(parts: _Parts, steps: _Steps, part: Int64, begin: Int64, end: Int64) -> None:
+def _add_gaps(parts: _Parts, steps: DeviceSteps, part: Int64, begin: Int64, end: Int64) -> None:
     """Adds intervals within steps; each counts once, in the first step that it reaches."""
     row, step, since, until = steps.clip(begin, end)
     first = np.ones(len(row), np.int64)
@@ -205,7 +178,7 @@ def _add_gaps(parts: _Parts, steps: _Steps, part: Int64, begin: Int64, end: Int6
     parts.add(part[row], steps.label[step], until - since, first)
 
 
-def _add_work(parts: _Parts, events: Events, rows: Int64, steps: _Steps) -> None:
+def _add_work(parts: _Parts, events: Events, rows: Int64, steps: DeviceSteps) -> None:
     """Adds the work of a device, whose rows are in the order of time; a piece counts in the step in which it begins."""
     begin, end = events.ts[rows], (events.ts + events.dur)[rows]
     role, part = events.roles[rows], parts.of_shape[events.shape[rows]]

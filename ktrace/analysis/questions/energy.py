@@ -1,4 +1,4 @@
-"""Energy: the joules of devices, operations and kernels, from samples of power beside the work.
+"""Energy: the joules of devices, operations, kernels and steps, from samples of power beside the work.
 
 The question of `ktrace summary --by energy`:
 
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gather import WATTS
 from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.occurrences import OF_STEP, Occurrences, labels_of_steps, steps_of_device
 from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Int32, Int64
@@ -86,11 +87,12 @@ class DeviceEnergy:
 
 @dataclass
 class EnergyAnswer:
-    """What energy devices, operations and kernels took."""
+    """What energy devices, operations, kernels and steps took; that of a step is all that its devices drew meanwhile."""
 
     devices: list[DeviceEnergy]
     operations: list[Joules]
     kernels: list[Joules]
+    steps: list[Joules] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
@@ -109,8 +111,8 @@ class EnergyAnswer:
             for one in self.devices
         ]
         tables = [Table("energy", "energy of devices", columns, rows, self.notes)]
-        groups = (("operation", self.operations), ("kernel", self.kernels))
-        return tables + [self._group(by, each, top) for by, each in groups]
+        groups = (("operation", self.operations), ("kernel", self.kernels), ("step", self.steps))
+        return tables + [self._group(by, each, top) for by, each in groups if each or by != "step"]
 
     def _group(self, by: str, each: Sequence[Joules], top: int | None) -> Table:
         whole = sum(one.joules for one in each)
@@ -194,7 +196,7 @@ class Energy:
             return {}
         sources = {*(source for source, _, _ in series), *work.rows.sources}
         offsets = times_related([*sources], work.gathered.catalog) or {}
-        answer = EnergyAnswer([], [], [])
+        answer, steps = EnergyAnswer([], [], []), _Steps(work)
         groups: dict[str, dict[str, Sums]] = {"operation": {}, "kernel": {}}
         texts = {
             "operation": [operation or OTHER for operation in work.operations],
@@ -212,9 +214,11 @@ class Energy:
                 answer.devices.append(energy.device(labels.device(where)))
                 for by, sums in groups.items():
                     energy.add(events.shape[rows], texts[by], sums)
+                steps.add(events, rows, power)
         if not answer.devices:
             return {}
         answer.operations, answer.kernels = (_sorted(groups[by]) for by in ("operation", "kernel"))
+        answer.steps = steps.joules()
         if any(one.uncovered for one in answer.devices):
             answer.notes.append("Work before the first or after the last sample has no energy here.")
         return {NAME: answer}
@@ -294,9 +298,35 @@ class _EnergyPieces:
             sums[texts[number]] = sums.get(texts[number], np.zeros(4)) + totals[number]
 
 
+class _Steps:
+    """The energy that devices drew while they were at each step, as far as they were sampled then."""
+
+    def __init__(self, work: Work) -> None:
+        self._labels, self._number = labels_of_steps(work.gathered)
+        self._occurrences = Occurrences(work)
+        self._sums = np.zeros((len(self._labels), 4))
+
+    def add(self, events: Events, rows: Int64, series: _Series) -> None:
+        """Adds a device, whose work is in these rows."""
+        among = self._occurrences.ranges(events.source, self._number)
+        if not len(among.label):
+            return
+        steps = steps_of_device(events, among, self._occurrences.find(events, among, OF_STEP), rows)
+        begin, end = (np.clip(side, series.ts[0], series.ts[-1]) for side in (steps.begin, steps.end))
+        curves = series.curves()
+        figures = [*(series.joules(end, curve) - series.joules(begin, curve) for curve in curves), end - begin]
+        np.add.at(self._sums, steps.label, np.stack(figures, axis=1))
+
+    def joules(self) -> list[Joules]:
+        """The steps in their order, without those that nothing was sampled of."""
+        sums = dict(zip(self._labels, self._sums, strict=True))
+        return [_joules(name, figures) for name, figures in sums.items() if figures[3]]
+
+
+def _joules(name: str, figures: Sums) -> Joules:
+    joules, low, high, time = figures.tolist()
+    return Joules(name, joules, low, high, round(time))
+
+
 def _sorted(sums: dict[str, Sums]) -> list[Joules]:
-    groups = []
-    for name, figures in sums.items():
-        joules, low, high, time = figures.tolist()
-        groups.append(Joules(name, joules, low, high, round(time)))
-    return sorted(groups, key=lambda one: -one.joules)
+    return sorted((_joules(name, figures) for name, figures in sums.items()), key=lambda one: -one.joules)

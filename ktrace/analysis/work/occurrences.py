@@ -25,6 +25,7 @@ from ktrace.model.arrays import Bools, Int32, Int64, UInt8
 from ktrace.naming.phases import LOOP, PASS, PROMPT, SEVERAL
 from ktrace.stages.select.dependents import queued_until
 from ktrace.stages.select.wanted import step_of
+from ktrace.store.joins import ranges
 
 Shape = dict[str, Any]
 
@@ -221,3 +222,44 @@ def _done_before(moment: Int64, work: tuple[Int64, Int64]) -> Int64:
     ends = np.append(-_NEVER, np.maximum.accumulate(work[1][order])) if len(order) else np.full(1, -_NEVER)
     done: Int64 = np.minimum(ends[np.searchsorted(work[0][order], moment)], moment)
     return done
+
+
+class DeviceSteps(NamedTuple):
+    """When a device was at steps: rising intervals that don't overlap, and the number of the label of each."""
+
+    begin: Int64
+    end: Int64
+    label: Int64
+
+    def clip(self, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64, Int64]:
+        """The parts of intervals in steps: the row of the interval, the step, begin and end."""
+        low = np.searchsorted(self.end, begin, "right")
+        count = np.maximum(np.searchsorted(self.begin, end, "left") - low, 0)
+        row, step = np.repeat(np.arange(len(begin)), count), ranges(low, count)
+        return row, step, np.maximum(begin[row], self.begin[step]), np.minimum(end[row], self.end[step])
+
+    def around(self, at: Int64) -> Int64:
+        """The step in which each time is, -1 for none."""
+        step = np.searchsorted(self.begin, at, "right") - 1
+        inside = (step >= 0) & (at < np.append(self.end, 0)[step])
+        return np.where(inside, step, -1)
+
+
+def steps_of_device(events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> DeviceSteps:
+    """When the device whose work is in these rows of a source was at each of its steps, by `spans_on_device`.
+
+    `occurrence` is what `Occurrences.find` found of each piece of work among the steps.
+    """
+    end = events.ts + events.dur
+    inside = rows[occurrence[rows] >= 0]
+    outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
+    starts, spans = spans_on_device(
+        among,
+        occurrence[inside].astype(np.int64),
+        (events.ts[inside], end[inside]),
+        events.roles[inside],
+        (events.ts[outside], end[outside]),
+    )
+    there = np.flatnonzero(spans > 0)
+    there = there[np.argsort(starts[there], kind="stable")]
+    return DeviceSteps(starts[there], (starts + spans)[there], among.label[there].astype(np.int64))

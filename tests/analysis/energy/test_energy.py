@@ -75,6 +75,26 @@ def test_joules_are_the_integral_over_each_kernel(tmp_path: Path, seed: int) -> 
     assert found.devices[0].working.joules == pytest.approx(sum(sums.values()))
 
 
+def test_steps_have_what_their_devices_drew_meanwhile(tmp_path: Path) -> None:
+    """From the start of the first step to the end of the second, gaps between kernels included."""
+    watts = [100.0, 300.0, 500.0, 200.0, 400.0]
+    path = trace(tmp_path / "t.json", [("gemm_a", 7, 10_000, 100_000), ("relu_b", 7, 160_000, 90_000)])
+    document = json.loads(path.read_text())
+    for number, (begin, dur) in enumerate([(0, 150_000), (150_000, 170_000)]):
+        document["traceEvents"].append(
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 1, "tid": 1}
+            | {"ts": begin, "dur": dur, "args": {}}
+        )
+    path.write_text(json.dumps(document))
+    found = energy(path, power(tmp_path / "smi.csv", watts))
+    ends = ktrace.summary([path], by=["step"]).step_use
+    assert [one.name for one in found.steps] == ["ProfilerStep#0", "ProfilerStep#1"]
+    assert [one.time for one in found.steps] == [use.span for use in ends]
+    begin = 320_000_000 - sum(use.span for use in ends)
+    assert sum(one.joules for one in found.steps) == pytest.approx(integral(watts, begin, 320_000_000))
+    assert all(one.low <= one.joules <= one.high for one in found.steps)
+
+
 def test_work_at_once_shares_the_power_of_its_device(tmp_path: Path) -> None:
     kernels = [("gemm_a", 7, 0, 200_000), ("relu_b", 8, 100_000, 200_000)]
     found = energy(trace(tmp_path / "t.json", kernels), power(tmp_path / "smi.csv", [400.0] * 5))
