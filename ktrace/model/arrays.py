@@ -31,3 +31,12 @@ AnyArray = npt.NDArray[Any]
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column of this type has integers or floats."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+#: What no time and no size that is meant reaches, so that sums and differences of some stay within int64.
+_GREATEST = 1 << 60
+
+
+def to_int64(numbers: AnyArray) -> Int64:
+    """Numbers as whole ones: 0 for NaN, the greatest for infinity and all beyond 2^60."""
+    return np.clip(np.nan_to_num(numbers, nan=0.0), -_GREATEST, _GREATEST).astype(np.int64)

@@ -45,7 +45,7 @@ from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Int64, to_int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded, encoded, load_object
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
@@ -200,7 +200,7 @@ class LaunchQuestion:
         for row in to_rows(rows_where(batch, heads)) if heads.any() else ():
             self._heads[row["source"], row["id"]] = row
         if LAUNCH in self._names and heads.any():
-            count, time = (values(batch.columns, name)[0][heads].astype(np.int64) for name in ("count", "total"))
+            count, time = (to_int64(values(batch.columns, name)[0][heads]) for name in ("count", "total"))
             self._configurations.add(batch, np.flatnonzero(heads), np.maximum(count, 1), time)
         if not batch.has("parent"):
             return

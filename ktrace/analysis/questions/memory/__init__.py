@@ -30,7 +30,7 @@ from ktrace.analysis.work.occurrences import Occurrences
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.analysis.work.spans import KINDS, MODULE, Ranges, grouped, innermost
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
-from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.arrays import Bools, Int32, Int64, to_int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.masks import NameTest, present, words_in
 from ktrace.model.tracks import natural
@@ -137,13 +137,13 @@ class Memory:
             rows = np.flatnonzero(counters & has_parent & words_in(batch.column("name"), (series,)))
             if len(rows):
                 place = self._devices.number(batch, rows)
-                columns = {"parent": parent[rows], "ts": ts[rows], "value": value[rows].astype(np.int64)}
+                columns = {"parent": parent[rows], "ts": ts[rows], "value": to_int64(value[rows])}
                 self._totals.add(source, **columns, place=place, series=number)
         if batch.has("track"):
             rows = np.flatnonzero(counters & ~has_parent & words_in(batch.column("track"), (_CATEGORIES,)))
             if len(rows):
                 category = self._categories.number(batch, rows)
-                self._parts.add(source, ts=ts[rows], value=value[rows].astype(np.int64), category=category)
+                self._parts.add(source, ts=ts[rows], value=to_int64(value[rows]), category=category)
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if the input has allocations, or what categories of memory have over time."""
