@@ -128,7 +128,7 @@ def test_figures_of_a_benchmark_are_one_sentence(what: str, tmp_path: Path) -> N
     summary = ktrace.summary(path)
     assert summary.verdict == [sentence]
     (found,) = summary.findings
-    assert found.code == f"figures.{what.split()[0]}"
+    assert found.code == f"figures.{what.split(maxsplit=1)[0]}"
     ktrace.convert(path, tmp_path / "run.jsonl")
     assert ktrace.summary(tmp_path / "run.jsonl").verdict == [sentence]
 
