@@ -60,6 +60,24 @@ def test_calls_and_operators_are_of_the_host_and_bare_ranges_may_be_of_anything(
 
 
 @pytest.mark.parametrize(
+    ("names", "of"),
+    [
+        (("block 0", "block 1"), "time of warps"),
+        (("Workgroup 3", "wave 12"), "time of warps"),
+        (("block 0", "python"), "recorded time"),
+        (("blocks of data", "block device"), "recorded time"),
+    ],
+)
+def test_processes_of_blocks_are_inside_kernels(names: tuple[str, str], of: str, tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    for pid, name in enumerate(names):
+        events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
+        events += [{"ph": "X", "name": "mma", "pid": pid, "tid": warp, "ts": 5, "dur": 2 + pid} for warp in range(3)]
+    found = said(trace(tmp_path / "run.json", events))
+    assert f"mma takes the most {of}" in found and ("ranges inside kernels" in found) is ("warps" in of)
+
+
+@pytest.mark.parametrize(
     ("heading", "first", "of"),
     [
         ("Action", "fit", "time in the table"),
