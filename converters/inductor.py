@@ -61,6 +61,7 @@ FORMS = Forms(
         {"count": 1, "device": 0},
         _bytes,
     ),
+    Form("", r"={10,}", sign=False),
     Form("", r"SUMMARY \((?P<file>.{1,1000})\)", sign=False),
     Form("total", rf"{_BANDWIDTH}\s*", "ms", {"name": "Triton kernels"}, _bytes, closes=True, sign=False),
 )

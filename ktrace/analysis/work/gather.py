@@ -233,9 +233,7 @@ class WorkInput:
         self.spans_of: dict[str, tuple[int, int]] = {}
         self.recorded: dict[str, tuple[int, int]] = {}  # the same without the profiler's own ranges
         self.remarks: list[tuple[str, str]] = []  # what the profiler said: ERROR, WARNING or "", and the text
-        self._never_set: dict[
-            str, tuple[int, int, int]
-        ] = {}  # source -> events that may have no time, all, first begin
+        self._never_set: dict[str, tuple[int, int, int, bool]] = {}  # by source, see `_widen`
 
     @cached_property
     def steps(self) -> list[str | None]:
@@ -370,9 +368,11 @@ class WorkInput:
         source, ts, dur = source_of(batch), batch.column("ts").to_numpy(), durations(batch)
         never_set = is_never_set(ts, dur)
         of_tool = words_in(batch.column("cat"), _OWN_RANGES) if batch.has("cat") else np.zeros(len(ts), np.bool_)
-        count, of, first = self._never_set.get(source, (0, 0, 0))
+        # events that may have no time, all events, their first begin, whether they are work of a device
+        count, of, first, is_work = self._never_set.get(source, (0, 0, 0, False))
         first = min(first, int(ts[never_set].min(initial=0)))
-        self._never_set[source] = count + int(np.count_nonzero(never_set)), of + len(ts), first
+        is_work = is_work or bool((never_set & words_in(batch.column("kind"), DEVICE_KINDS)).any())
+        self._never_set[source] = count + int(np.count_nonzero(never_set)), of + len(ts), first, is_work
         if never_set.any():
             ts, dur, of_tool = ts[~never_set], dur[~never_set], of_tool[~never_set]
         if len(ts):
@@ -388,11 +388,12 @@ class WorkInput:
 
         Their number, that of all events, and by how many ns they lie before all others. Begin and duration of such
         events are 0 or -1, long before all others; nearer to these, that is a time like any other, and widens the span.
+        Work of a device never takes no time, so that it needn't be as long before as other events.
         """
         counts: dict[str, tuple[int, int, int]] = {}
-        for source, (count, of, first) in self._never_set.items():
+        for source, (count, of, first, is_work) in self._never_set.items():
             begin, end = self.spans_of.get(source, (0, 0))
-            if count and begin > max(_LONG_BEFORE, _TIMES_BEFORE * (end - begin)):
+            if count and begin > _LONG_BEFORE and (is_work or begin > _TIMES_BEFORE * (end - begin)):
                 counts[source] = count, of, begin
             elif count:
                 self.spans_of[source] = _around(self.spans_of.get(source), (first, 0))

@@ -218,6 +218,29 @@ def test_what_the_profiler_reports_is_said_first(text: str, words: str, tmp_path
     assert failed(summary) == {"profiler_failed"} and words in summary.verdict[0]
 
 
+@pytest.mark.parametrize(("kind", "fails"), [("kernel", {"time_not_set"}), ("range", set())])
+def test_work_without_a_time_needs_no_short_recording(kind: str, fails: set[str], tmp_path: Path) -> None:
+    """A kernel never takes no time, so that 0 is none 2 s before a run of 1 s; a mark of the host may stand there."""
+    rows = sound(random.Random(3))
+    least, first = min(row["ts"] for row in rows), 2_000_000_000
+    rows = [{**row, "ts": row["ts"] - least + first} for row in rows]
+    last = max(row["ts"] + row["dur"] for row in rows)
+    rows.append(
+        {
+            **next(row for row in rows if row["kind"] == "api"),
+            "kind": "range",
+            "name": "run",
+            "ts": first,
+            "correlation": 0,
+        }
+    )
+    rows[-1] |= {"dur": max(1_000_000_000, last - first)}
+    rows.append({**next(row for row in rows if row["kind"] == kind), "ts": 0, "dur": 0, "correlation": 0})
+    summary = made(tmp_path, rows)
+    assert failed(summary) & {"time_not_set"} == fails
+    assert summary.span is not None and (summary.span[0] > 0) is bool(fails)
+
+
 def _stats(waited: int, graphs: int, kernels: int) -> str:
     head = "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
     calls = f"99.0,{waited},1,{waited},{waited},{waited},{waited},0,cudaDeviceSynchronize\n"

@@ -215,7 +215,11 @@ def test_one_percent_of_one_grid_is_found(tmp_path: Path) -> None:
     whole = ktrace.diff(a, b).whole
     assert (slower.total_a + rest.total_a, slower.total_b + rest.total_b) == (whole.total_a, whole.total_b)
     assert "What got slower: gemm_kernel grid 384x1x1 +12.8 us, 100% of all that." in ktrace.diff(a, b).verdict[1]
-    (same,) = ktrace.diff(a, of_grids(tmp_path / "c.json", 3)).rows["kernel"]
+    (operation,) = ktrace.diff(a, b).rows["operation"]
+    assert (operation.key, operation.verdict, operation.why) == ("gemm", "clear", "that of its kernels")
+    alike = ktrace.diff(a, of_grids(tmp_path / "c.json", 3))
+    assert [one.verdict for one in alike.rows["operation"]] == ["within noise"]
+    (same,) = alike.rows["kernel"]
     assert (same.key, same.verdict) == ("gemm_kernel", "within noise")
     assert [row.name for row in gate(ktrace.diff(a, b), each=0.5).regressions] == ["gemm_kernel grid 384x1x1"]
 

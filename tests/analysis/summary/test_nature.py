@@ -60,6 +60,24 @@ def test_calls_and_operators_are_of_the_host_and_bare_ranges_may_be_of_anything(
 
 
 @pytest.mark.parametrize(
+    ("names", "of"),
+    [
+        (("block 0", "block 1"), "time of warps"),
+        (("Workgroup 3", "wave 12"), "time of warps"),
+        (("block 0", "python"), "recorded time"),
+        (("blocks of data", "block device"), "recorded time"),
+    ],
+)
+def test_processes_of_blocks_are_inside_kernels(names: tuple[str, str], of: str, tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    for pid, name in enumerate(names):
+        events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
+        events += [{"ph": "X", "name": "mma", "pid": pid, "tid": warp, "ts": 5, "dur": 2 + pid} for warp in range(3)]
+    found = said(trace(tmp_path / "run.json", events))
+    assert f"mma takes the most {of}" in found and ("ranges inside kernels" in found) is ("warps" in of)
+
+
+@pytest.mark.parametrize(
     ("heading", "first", "of"),
     [
         ("Action", "fit", "time in the table"),
@@ -104,6 +122,10 @@ PRINTED = {
         "The bus bandwidth is highest at 4,194,304 bytes out of place, of 3 sizes: 48.9 GB/s; "
         "on average it is 31.4 GB/s.",
     ),
+    "bandwidth of small sizes": (
+        "\n".join([*NCCL.splitlines()[:3], "# Avg bus bandwidth    : 0.0351", ""]),
+        "The bus bandwidth is highest at 2,048 bytes in place: 0.19 GB/s; on average it is 0.035 GB/s.",
+    ),
     "choice": (
         AUTOTUNE,
         "triton_mm_7 is the fastest of 3 candidates for mm(512x64, 64x512): 30.0 us, 1.50 times as fast as the next "
@@ -124,7 +146,7 @@ def test_figures_of_a_benchmark_are_one_sentence(what: str, tmp_path: Path) -> N
     summary = ktrace.summary(path)
     assert summary.verdict == [sentence]
     (found,) = summary.findings
-    assert found.code == f"figures.{what}"
+    assert found.code == f"figures.{what.split(maxsplit=1)[0]}"
     ktrace.convert(path, tmp_path / "run.jsonl")
     assert ktrace.summary(tmp_path / "run.jsonl").verdict == [sentence]
 

@@ -7,6 +7,7 @@ b  5 steps  softmax 6.9 ms   ──matched──► judged ──► 0 ms by cou
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from ktrace.analysis.work.grids import KernelGrids
 from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
+from ktrace.naming.taxonomy import taxonomy
 from ktrace.tables import percent
 
 #: Without `by`, kernels are compared if both sides spend at least this part of their time in shared kernels.
@@ -88,6 +90,8 @@ def compared(
     rows = {name: sides.judged(name, of) for name, of in changes.items()}
     if "kernel" in rows:
         rows["kernel"] = sides.by_grid(rows["kernel"])
+        rows["operation"] = _as_their_kernels(rows.get("operation", []), rows["kernel"])
+        rows = {name: of for name, of in rows.items() if of or name != "operation"}
     rows = {name: _ranked(of) for name, of in rows.items()}
     name_a, name_b = names or _names(a, b)
     diff = Diff(
@@ -119,6 +123,24 @@ def compared(
     diff.other = other_amount(diff)
     diff.verdict, diff.facts = verdict(diff), findings(diff)
     return diff
+
+
+def _as_their_kernels(operations: Sequence[Change], kernels: Sequence[Change]) -> list[Change]:
+    """The changes by operation: one is clear where most of it is that of kernels whose change is clear.
+
+    Launches of different kernels and grids are unlike, so that together they show less than each of them alone.
+    """
+    rules, clear = taxonomy(), defaultdict[str, float](float)
+    for one in kernels:
+        if one.verdict == CLEAR and (side := one.a or one.b):
+            name = side.name or one.key.partition(" grid ")[0]
+            clear[rules.labels(name).operation or OTHER] += one.delta
+    return [
+        replace(one, verdict=CLEAR, why="that of its kernels")
+        if one.verdict == NOISE and 2 * clear[one.key] / (one.delta or 1) >= 1
+        else one
+        for one in operations
+    ]
 
 
 class _Sides:

@@ -335,7 +335,7 @@ class _Summarised:
         """Whose time is counted: a key of NATURES."""
         formats = self._formats()
         if len(self._events):
-            return nature_of_events(self._events.shapes, formats)
+            return nature_of_events(self._events.shapes, formats, self._gathered.catalog)
         return nature_of_tables((one.row for one in self._statistics), formats)
 
     def _formats(self) -> set[str]:

@@ -1,7 +1,7 @@
 """Whose time it is that is added up where there is no device work: the host's only where something says so.
 
 requests      requests of a server, and their parts       spans without a thread, whose track says so
-warps         ranges inside kernels                       no thread, and tracks of warps
+warps         ranges inside kernels                       no thread, and tracks of warps; or processes of blocks
 spans         asynchronous spans                          no thread, and an id of their own
 ranges        ranges of a trace of any program            threads, but no call and no operator
 table         rows of a table that anybody may write      neither calls, nor a heading about CPUs
@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 from typing import Any, NamedTuple
+
+from ktrace.model.catalog import Catalog
 
 
 class Nature(NamedTuple):
@@ -38,12 +40,13 @@ _TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapp
 
 _REQUEST = re.compile(r"\brequest", re.I)
 _WARP = re.compile(r"\b(?:warp|wave)s? \d", re.I)
+_BLOCK = re.compile(r"\b(?:thread ?block|block|workgroup|warp|wave)s?[ _#]?\d", re.I)
 _CALL = re.compile(r"(cuda|cu|hip|hsa_|ze|cl)[A-Z]\w", re.A)
 _HOST = re.compile(r"\b(cpu|host|wall|python)\b", re.I)
 
 
-def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str]) -> str:
-    """The nature of events, by what they are and their formats."""
+def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str], catalog: Catalog) -> str:
+    """The nature of events, by what they are, their formats and the names of their processes and threads."""
     shapes = list(shapes)
     if formats <= _TABLES and not any(shape["kind"] == "api" for shape in shapes):
         return "table"
@@ -54,7 +57,16 @@ def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str]) -> str
             if all(of_track.search(shape["track"]) for shape in shapes):
                 return nature
         return "spans"
+    if all(any(_BLOCK.match(name) for name in _places(shape, catalog)) for shape in shapes):
+        return "warps"
     return "ranges" if formats <= _TRACES else "host"
+
+
+def _places(shape: dict[str, Any], catalog: Catalog) -> list[str]:
+    """The names of the process and the thread of a shape, as far as there are any."""
+    columns = {"source": shape["source"], "host": shape.get("host"), "pid": shape["pid"]}
+    found = catalog.get("process", **columns), catalog.get("thread", **columns, tid=shape["tid"])
+    return [entry.name for entry in found if entry is not None and entry.name]
 
 
 def nature_of_tables(rows: Iterable[dict[str, Any]], formats: Set[str]) -> str:
