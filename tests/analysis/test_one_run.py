@@ -34,7 +34,7 @@ FORMS = (".perfetto", ".trace.json", ".parquet", ".jsonl")
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 OTHERS = [
     path
-    for pattern in ("kineto/*.json", "nsys/*.sqlite", "rocpd/*.db", "xplane/*.pb", "rpd/*.rpd")
+    for pattern in ("kineto/*.json", "nsys/*.sqlite", "rocpd/*.db", "xplane/*.pb", "rpd/*.rpd", "torch-memory/*.pickle")
     for path in sorted(SAMPLES.glob(pattern))
     if path != STEP
 ]
