@@ -79,7 +79,8 @@ def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Itera
     begins, ends = _listed_alike(parsed)
     parsed.dur[begins] = events.ts[ends] - events.ts[begins]
     parsed.event_type[begins], parsed.event_type[ends] = COMPLETE, NOTHING
-    context.conversion.report.used(len(ends), outcome="end of a slice")
+    if len(ends):
+        context.conversion.report.used(len(ends), outcome="end of a slice")
     used = np.flatnonzero(parsed.event_type != NOTHING)
     context.conversion.report.used(len(used))
     used = used[~_ended_states(context, parsed)[used]]
@@ -132,7 +133,7 @@ def read_ktrace_events(context: Context, chunk: Chunk, events: Events, *, last: 
 
 
 def _listed_alike(parsed: Parsed) -> tuple[Int64, Int64]:
-    """The begins and ends of slices of a writer that lists begins and then, in the same order of tracks, their ends.
+    """Where slices begin and end of a writer that lists begins and then, in the same order of tracks, their ends.
 
     What is written as time goes has no end that is earlier than a begin before it; such a writer has.
     """
