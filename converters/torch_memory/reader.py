@@ -208,6 +208,17 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from reading.rows.rest()
 
 
+def _has_time(entry: Entry) -> bool:
+    return entry.time_us is not None and abs(entry.time_us) < 1 << 52
+
+
+def _unchanged(trace: list[Entry | None], effects: dict[int, str], values: dict[str, int]) -> dict[str, int]:
+    """The counters that no action of a device changes: a timeline has no place for what the snapshot states of them."""
+    actions = {effects.get(number, entry.action) for number, entry in enumerate(trace) if entry is not None}
+    changed = {counter for action in actions for counter in _COUNTERS.get(action, {})}
+    return {counter: value for counter, value in values.items() if value and counter not in changed}
+
+
 class _SnapshotReader:
     """The rows of a snapshot."""
 
@@ -226,17 +237,20 @@ class _SnapshotReader:
             self._devices.add(device)
             effects = _effects(trace)
             values = self._first_values(device, trace, effects)
+            constant = _unchanged(trace, effects, values)
             untimed: dict[str, list[int]] = defaultdict(lambda: [0, 0])
             for number, entry in enumerate(trace):
                 self._report.record()
                 if entry is None:
                     self._report.issue("bad-record", f"device {device}, entry {number}", "it has no action")
-                elif entry.time_us is None or abs(entry.time_us) >= 1 << 52:
+                elif not _has_time(entry):
                     untimed[entry.action][0] += 1
                     untimed[entry.action][1] += entry.size or 0
                     self._report.used()
                 else:
-                    self._add(device, entry, effects.get(number, entry.action), entry.time_us * 1000, values)
+                    effect, ts = effects.get(number, entry.action), (entry.time_us or 0) * 1000
+                    self._add(device, entry, effect, ts, values, constant)
+                    constant = {}
                     self._report.used()
                 yield from self.rows.ready()
             for action, (count, size) in untimed.items():
@@ -256,8 +270,10 @@ class _SnapshotReader:
                     values[counter] -= sign * entry.size
         return {counter: max(value, 0) for counter, value in values.items()}
 
-    def _add(self, device: int, entry: Entry, effect: str, ts: int, values: dict[str, int]) -> None:
-        """Adds an action and the counters that it changes as the action `effect` does."""
+    def _add(
+        self, device: int, entry: Entry, effect: str, ts: int, values: dict[str, int], constant: dict[str, int]
+    ) -> None:
+        """Adds an action, the counters that it changes as the action `effect` does, and `constant` ones."""
         sign = _BYTES.get(effect)
         args: dict[str, Any] = {} if entry.addr is None else {"addr": f"{entry.addr:#x}"}
         if entry.size is not None and sign is None:
@@ -277,12 +293,13 @@ class _SnapshotReader:
             bytes=sign * entry.size if sign and entry.size is not None else None,
             args=args,
         )
-        if entry.size is None:
-            return
-        for counter, change in _COUNTERS.get(effect, {}).items():
-            values[counter] += change * entry.size
+        shown = dict(constant)
+        for counter, change in _COUNTERS.get(effect, {}).items() if entry.size is not None else ():
+            values[counter] += change * (entry.size or 0)
+            shown[counter] = values[counter]
+        for counter, value in shown.items():
             place: dict[str, Any] = {"device": device, "track": counter, "parent": event}
-            self.rows.event("counter", counter, ts=ts, value=float(values[counter]), unit="B", **place)
+            self.rows.event("counter", counter, ts=ts, value=float(value), unit="B", **place)
 
     def annotations(self) -> None:
         """Adds the starts and ends of ranges that a program marked."""

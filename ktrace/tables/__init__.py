@@ -8,6 +8,7 @@ A table is independent of the format: text and Markdown show `1.200 ms`; CSV and
 
 shown(1_200_000, Column("time", "ns"))                 1.200 ms
 shown(-3.25, Column("change", "%", signed=True))       -3.2%
+shown(310.0, Column("change", "%", factors=True))      4.1x
 escape_controls("evil\x1b[2J")                         evil\x1b[2J, in plain characters
 shortened("void at::native::vectorized_...", 20)       void at::nati…ernel>
 parse_interval("1.5s..2s")                             times as written on a command line
@@ -45,14 +46,16 @@ class Column:
 
     Figures in "exact" have no unit: whole numbers are shown digit by digit.
 
-    Figures that are `signed` are changes: people see +1.200 ms. A column that `decides` stays next to the first one
-    where a terminal is too narrow for all; rows with that text in it matter less, and are dim where there are colours.
+    Figures that are `signed` are changes: people see +1.200 ms. Those that are `factors`, too, are percent of what was
+    before: people see 4.1x instead of +310.0%. A column that `decides` stays next to the first one where a terminal is
+    too narrow for all; rows with that text in it matter less, and are dim where there are colours.
     """
 
     name: str
     unit: str = ""
     signed: bool = False
     decides: str = ""
+    factors: bool = False
 
     @property
     def key(self) -> str:
@@ -143,6 +146,15 @@ def rounded(cell: Cell, unit: str = "%") -> Cell:
     return round(cell, 3) if unit in ("ns", "count", "cycle", "B") else float(f"{cell:.6g}")
 
 
+#: A change in percent from which on people see how many times as much it is.
+_DOUBLED = 100
+
+
+def times_text(factor: float) -> str:
+    """A factor for people: 2.1, 694."""
+    return f"{factor:,.1f}" if factor < 10 else f"{factor:,.0f}"
+
+
 def shown(cell: object, column: Column) -> str:
     """The cell as people read it in that column; "" for an unknown figure."""
     value = plain(cell)
@@ -150,6 +162,8 @@ def shown(cell: object, column: Column) -> str:
         return ""
     if isinstance(value, str):
         return escape_controls(value)
+    if column.factors and value >= _DOUBLED:
+        return f"{times_text(1 + value / 100)}x"
     text = _WRITTEN[column.unit](value)
     return f"+{text}" if column.signed and value > 0 else text
 

@@ -34,7 +34,7 @@ FORMS = (".perfetto", ".trace.json", ".parquet", ".jsonl")
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 OTHERS = [
     path
-    for pattern in ("kineto/*.json", "nsys/*.sqlite", "rocpd/*.db", "xplane/*.pb", "rpd/*.rpd")
+    for pattern in ("kineto/*.json", "nsys/*.sqlite", "rocpd/*.db", "xplane/*.pb", "rpd/*.rpd", "torch-memory/*.pickle")
     for path in sorted(SAMPLES.glob(pattern))
     if path != STEP
 ]
@@ -100,12 +100,11 @@ FOREIGN = {
     "rocprofv3_json": Form(tables.in_rocpd, tables.rocprofv3_json, "run_results.json"),
 }
 
-#: Times in whole us, so that a call begins where another ends: which end is whose can't be told in PyTorch's Perfetto
-#: traces, where all begins come before all ends.
+#: Times in whole us, so that a call begins where another ends: only the order of a file tells which end is whose.
 WHOLE_US = ("distributed_info_not_found.json.gz", "event_sync_trace.json.gz")
 #: A call outlasts the operator that it began in. Slices of a track can't.
 CROSSING = ("base-after-the-events-graph-of-three-kernels.pt.trace.json",)
-#: Has ranges that take no time, which are marks in rocprofv3's JSON.
+#: Has ranges that take no time, which are marks in rocprofv3's JSON, and operators that take as long as those in them.
 NO_TIME = ("distributed_info_not_found.json.gz",)
 #: Of AMD's GPUs, which Nsight Systems doesn't know.
 AMD = ("mi250_minitoy_train_ROCm6_2_kineto.json.gz", "gpu_only_trace.json.gz", "sglang_Qwen3-8B_decode.json.gz")
@@ -124,10 +123,10 @@ RUNS = [
 def _can_hold(form: str, path: Path) -> bool:
     """Whether the format can hold the run."""
     if path.name in CROSSING:
-        return not form.startswith(("torch_s", "rocprofv3_q", "rocprofv3_s", "rocprof_sys"))
-    if form == "rocprofv3_json":
+        return not form.startswith(("rocprofv3_q", "rocprofv3_s", "rocprof_sys"))
+    if form in ("rocprofv3_json", "torch_stages"):
         return path.name not in NO_TIME
-    return path.name not in (WHOLE_US if form.startswith("torch_s") else AMD if form == "nsys" else ())
+    return form != "nsys" or path.name not in AMD
 
 
 PAIRS = [(form, path) for form in FOREIGN for path in RUNS if _can_hold(form, path)]

@@ -215,6 +215,8 @@ def _samples(trace: Trace, run: Run, devices: list[int]) -> bytes:
     """Adds samples of counters, and returns their descriptors: cycles are whole, and in the group of kernels."""
     specs = b"".join(bytes_field(1, int_field(1, at) + text_field(2, name)) for at, name in enumerate(SAMPLES))
     described = specs + bytes_field(6, int_field(1, 6) + int_field(4, len(SAMPLES) - 1))
+    if not run.work:
+        return b""
     times = (run.base + min(one.begin for one in run.work), run.base + max(one.begin for one in run.work))
     for iid in range(1, len(devices) + 1):
         for at, values in enumerate(SAMPLES.values()):

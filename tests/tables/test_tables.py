@@ -73,6 +73,9 @@ def test_times_are_for_people(ns: float, text: str) -> None:
 def test_figures_are_for_people() -> None:
     assert [size(4096), size(12), size(2.5e9)] == ["4.1 kB", "12 B", "2.5 GB"]
     assert shown(0.5, Column("change", "%", signed=True)) == "+0.5%"
+    growth = Column("change", "%", signed=True, factors=True)
+    assert [shown(value, growth) for value in (-50.0, 99.94, 100.0, 69_266.7)] == ["-50.0%", "+99.9%", "2.0x", "694x"]
+    assert shown(250.0, Column("points", "%", signed=True)) == "+250.0%"
     assert shown(-1500, Column("change", "ns", signed=True)) == "-1.500 us"
     assert shown(1_234_567, Column("count", "count")) == "1,234,567"
     assert shown(1234.56, Column("count", "count")) == "1,234.6"

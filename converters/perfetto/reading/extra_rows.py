@@ -23,10 +23,13 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of, signed
+from ktrace.kit.trace_json.torch_categories import RECORDS
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded
+from ktrace.model.masks import NameTest, words_in
 from ktrace.report import Report
+from ktrace.store.events import values
 from ktrace.store.joins import positions
 
 from .. import field_numbers as f
@@ -250,6 +253,24 @@ def submissions(context: Context, chunk: Chunk, found: Fields, ids: Int64, index
     for role, (work, rows) in gathered.items():
         if work:
             context.stage_ends.append((np.array(work, np.uint64).view(np.int64), np.array(rows, np.int64), role))
+
+
+#: The argument of a wait with the correlation of the call that records its event (PyTorch, monitor_trace.py).
+_RECORD = "args.wait_on_cuda_event_record_corr_id"
+_records = NameTest(lambda name: name in RECORDS)
+
+
+def event_waits(context: Context, batch: Batch) -> Iterator[Batch]:
+    """Yields arrows from calls that record an event to what waits for it."""
+    ids = batch.column("id").to_numpy()
+    if batch.has(_RECORD) and pa.types.is_integer(batch.column(_RECORD).type):
+        record, stated = values(batch.columns, _RECORD)
+        waits = np.flatnonzero(stated & (record > 0))
+        yield from context.links("wait", ids[waits] + 1, record[waits], np.full(len(waits), 2), ids[waits])
+    if batch.has("correlation"):
+        correlation, known = values(batch.columns, "correlation")
+        calls = np.flatnonzero(known & words_in(batch.column("kind"), ("api",)) & _records(batch.column("name")))
+        yield from context.links("wait", ids[calls] + 1, correlation[calls], np.full(len(calls), 0), ids[calls])
 
 
 def remember_stages(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:

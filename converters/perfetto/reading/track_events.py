@@ -4,7 +4,9 @@
     track_event { SLICE_END    track 3 }                                                         half: end
     track_event { INSTANT ..   COUNTER  track 9  counter_value 42 }                              instant, counter
 
-The pairing stage joins the halves of foreign traces, whose packets can be in any order. In a trace that ktrace wrote,
+The pairing stage joins the halves of foreign traces, whose packets can be in any order. PyTorch lists all begins of a
+group of slices, and then all ends in the same order (monitor_pftrace.cpp), so that times needn't tell which end is
+whose; in one ns they can't. In a trace that ktrace wrote,
 an end belongs to the innermost open slice before it in the file: those slices are paired here, and the slices that are
 still open are carried over to the next packets.
 """
@@ -24,6 +26,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match
+from ktrace.store.joins import ranges
 
 from .. import field_numbers as f
 from .arguments import (
@@ -40,7 +43,7 @@ from .arguments import (
 )
 from .context import Context, Events
 from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, as_work, parse_events, rule, rules_of
-from .extra_rows import extra_counters, flow_links, submissions
+from .extra_rows import event_waits, extra_counters, flow_links, submissions
 from .messages import bits
 
 _T = f.TRACK_EVENT
@@ -73,6 +76,11 @@ _NAMES = {number: name for name, number in _T.items()}
 def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
     """Yields the rows of TrackEvents of a trace that ktrace didn't write."""
     parsed = parse_events(context, chunk, events)
+    begins, ends = _listed_alike(parsed)
+    parsed.dur[begins] = events.ts[ends] - events.ts[begins]
+    parsed.event_type[begins], parsed.event_type[ends] = COMPLETE, NOTHING
+    if len(ends):
+        context.conversion.report.used(len(ends), outcome="end of a slice")
     used = np.flatnonzero(parsed.event_type != NOTHING)
     context.conversion.report.used(len(used))
     used = used[~_ended_states(context, parsed)[used]]
@@ -83,6 +91,7 @@ def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Itera
         for batch in _rows(context, chunk, parsed, mine, None, None, partial(as_work, rule(number))):
             context.correlations(batch)
             yield batch
+            yield from event_waits(context, batch)
     index = np.full(len(events), -1, np.int64)
     index[used] = used
     for ids, _, _ in context.correlated[before:]:  # flows of these events repeat the correlation
@@ -121,6 +130,26 @@ def read_ktrace_events(context: Context, chunk: Chunk, events: Events, *, last: 
     yield from _rows(context, chunk, parsed, rows, ~has_dur, end_of)
     if not last:
         yield events.take(np.sort(opened))
+
+
+def _listed_alike(parsed: Parsed) -> tuple[Int64, Int64]:
+    """Where slices begin and end of a writer that lists begins and then, in the same order of tracks, their ends.
+
+    What is written as time goes has no end that is earlier than a begin before it; such a writer has.
+    """
+    halves = np.flatnonzero((parsed.event_type == BEGIN) | (parsed.event_type == END))
+    is_end = parsed.event_type[halves] == END
+    border = np.flatnonzero(np.diff(is_end, prepend=~is_end[:1], append=~is_end[-1:]))
+    length = np.diff(border)
+    groups = np.flatnonzero(~is_end[border[:-2]] & (length[:-1] == length[1:])) if len(length) > 1 else border[:0]
+    first, length = border[groups], length[groups]
+    begins, ends = halves[ranges(first, length)], halves[ranges(first + length, length)]
+    ts = parsed.events.ts
+    alike = (parsed.place[begins] == parsed.place[ends]) & (ts[ends] >= ts[begins])
+    at = np.append(0, np.cumsum(length))
+    alike = np.repeat(np.diff(np.append(0, np.cumsum(alike))[at]) == length, length)
+    returns = ts[ends[at[:-1]]] < ts[begins[at[1:] - 1]]
+    return (begins[alike], ends[alike]) if returns.any() else (begins[:0], ends[:0])
 
 
 def _ended_states(context: Context, parsed: Parsed) -> Bools:

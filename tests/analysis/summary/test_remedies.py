@@ -52,6 +52,25 @@ def test_short_gaps_come_from_launches(name: str) -> None:
     assert not remedy(late(name)).startswith("Launch less often")
 
 
+@pytest.mark.parametrize(
+    ("formats", "words"),
+    [
+        (("rocprofv3",), "rocprofv3 --sys-trace"),
+        (("rocprof", "rocpd"), "rocprofv3 --sys-trace"),
+        (("ascend-json",), "torch_npu.profiler"),
+        (("tenstorrent",), "python -m tracy"),
+        (("kineto",), "nsys profile"),
+        (("rocprofv3", "nsys"), "nsys profile"),
+        ((), "nsys profile"),
+    ],
+)
+def test_how_to_record_the_host_is_what_the_profiler_of_that_maker_does(formats: tuple[str, ...], words: str) -> None:
+    for code in ("idle", "idle.unknown"):
+        said = remedy(Finding(code, "time", 10, "ns", 20, "", look=1), formats=formats)
+        makers = ("rocprofv3", "torch_npu", "tracy", "nsys")
+        assert words in said and sum(maker in said for maker in makers) == 1
+
+
 #: The code of a finding -> a part of its remedy.
 BY_CODE = {
     "idle.host_synchronised": "no .item()",

@@ -230,6 +230,35 @@ def test_a_clock_that_nothing_ties_to_the_others(tmp_path: Path) -> None:
     assert "clock" not in rows["main"]
 
 
+def _halves(path: Path, halves: list[tuple[int, int, int]]) -> list[tuple[str, int, int]]:
+    """The slices of a trace of these halves: type, time, track."""
+    made = trace.Trace()
+    for number, (kind, ts, track) in enumerate(halves):
+        packet = made.packet.add(trusted_packet_sequence_id=1, timestamp=ts)
+        name = f"{number}" if kind == BEGIN else None
+        packet.track_event.CopyFrom(trace.TrackEvent(type=kind, track_uuid=track, name=name))
+    return sorted((row["name"], row["ts"], row["dur"]) for row in events(write(path, made)))
+
+
+def test_begins_and_ends_listed_apart_belong_together_by_their_order(tmp_path: Path) -> None:
+    """PyTorch's: slices that touch, that cross, and one without a duration; two groups of two tracks."""
+    group = [(100, 200, 5), (110, 300, 6), (200, 250, 5), (240, 400, 5), (400, 400, 5)]
+    halves: list[tuple[int, int, int]] = []
+    for shift in (0, 1_000):
+        halves += [(BEGIN, begin + shift, track) for begin, _, track in group]
+        halves += [(END, end + shift, track) for _, end, track in group]
+    found = _halves(tmp_path / "apart.pftrace", halves)
+    expected = [(number, begin, end - begin) for number, (begin, end, _) in enumerate(group)]
+    expected += [(number + 2 * len(group), begin + 1_000, dur) for number, begin, dur in expected]
+    assert found == sorted((str(number), begin, dur) for number, begin, dur in expected)
+
+
+def test_what_is_written_as_time_goes_nests(tmp_path: Path) -> None:
+    """The last begin's end comes first."""
+    halves = [(BEGIN, 100, 5), (BEGIN, 110, 5), (END, 150, 5), (END, 200, 5), (BEGIN, 300, 5), (END, 310, 5)]
+    assert _halves(tmp_path / "nested.pftrace", halves) == [("0", 100, 100), ("1", 110, 40), ("4", 300, 10)]
+
+
 def test_ends_before_their_begins_in_the_file(tmp_path: Path) -> None:
     """Two sequences write to one track: the file's order isn't that of time."""
     made = trace.Trace()

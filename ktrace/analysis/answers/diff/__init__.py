@@ -29,7 +29,7 @@ import numpy as np
 from ktrace.analysis.work.findings import Evidence as Shown
 from ktrace.analysis.work.findings import Finding
 from ktrace.model.arrays import Float64
-from ktrace.tables import Cell, rounded
+from ktrace.tables import Cell, rounded, times_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.groups import DeviceUse, Group
@@ -44,8 +44,8 @@ _FACTOR = 2.0
 
 def factor(a: float, b: float) -> str | None:
     """Returns how many times as much `b` is, None below twice as much."""
-    times = b / a if a else 0.0
-    return None if times < _FACTOR else f"{times:,.1f}" if times < 10 else f"{times:,.0f}"
+    many = b / a if a else 0.0
+    return None if many < _FACTOR else times_text(many)
 
 
 #: Why nothing is known of a change whose median and total disagree.

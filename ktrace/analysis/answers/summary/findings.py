@@ -111,6 +111,10 @@ class Figures(Protocol):
         """The summaries of the runs."""
 
     @property
+    def formats(self) -> Sequence[str]:
+        """The names of the formats of its sources."""
+
+    @property
     def askable(self) -> Sequence[str]:
         """The questions that the input can answer."""
 
@@ -130,7 +134,10 @@ def findings(summary: Figures) -> list[Finding]:
     facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     taken = tuple(code for one in checks for code in check_of(one).takes)
     ranked = _ranked([one for one in facts if not one.code.startswith(taken)], summary)
-    made = (replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable)) for one in ranked)
+    made = (
+        replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats))
+        for one in ranked
+    )
     return [*checks, *_hangs(summary), *made]
 
 

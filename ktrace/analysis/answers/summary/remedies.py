@@ -7,7 +7,7 @@ idle.host_late            in a call of the loader: More workers of the loader ..
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gaps import HOST_CLASSES, NO_SPAN
@@ -53,10 +53,22 @@ _NOT_KNOWN = (
     "Record the calls of the host, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
 )
 
+#: What the name of a format begins with -> how its profilers record the calls of the host.
+_HOST_OF = (
+    (("rocprof", "rocpd", "rpd", "roctracer"), "Record the calls of the host, too: rocprofv3 --sys-trace."),
+    (
+        ("ascend",),
+        "Record the calls of the host, too: torch_npu.profiler with ProfilerActivity.CPU, msprof --ascendcl=on.",
+    ),
+    (
+        ("tenstorrent",),
+        "The report has the times of the host on another clock: Tracy shows both on one timeline (python -m tracy -p).",
+    ),
+    (("unitrace", "onetrace"), "Record the calls of the host, too: unitrace --chrome-call-logging."),
+)
+
 _REMEDIES = {
     "idle.host_synchronised": _NO_WAIT,
-    "idle.unknown": _NOT_KNOWN,
-    "idle": _NOT_KNOWN,
     "idle.dependency": "See --by wait and --by queue: which event, copy or stream the queued work waits for.",
     "idle.launch_overhead": _LAUNCH_BOUND,
     "idle.between_graph_nodes": "Fuse small nodes of the graph, or let independent ones run on several streams.",
@@ -78,10 +90,13 @@ _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, 
 _INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
 
 
-def remedy(one: Finding, askable: Container[str] = ()) -> str:
+def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = ()) -> str:
     """What to do about a finding that is worth a look, of an input that can answer these questions."""
     if not one.look:
         return ""
+    if one.code in ("idle", "idle.unknown"):
+        mine = (what for names, what in _HOST_OF if formats and all(name.startswith(names) for name in formats))
+        return next(mine, _NOT_KNOWN)
     if one.code in ("idle.host_late", "outside"):
         # What to do about a host that is late: by what it was in, or how long the gaps are
         if not one.details.get("host_recorded", True):

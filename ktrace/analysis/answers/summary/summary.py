@@ -67,11 +67,12 @@ class StepUse:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the sources state of how they were recorded: the number of ranks of their job, versions by name, tools."""
+    """How sources were recorded: the number of ranks of their job, versions by name, tools, the names of formats."""
 
     ranks: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
 
     @classmethod
     def from_catalog(cls, catalog: Catalog) -> Setting:
@@ -86,8 +87,11 @@ class Setting:
         sources = [entry.facts for entry in catalog.of("source")]
         ranks = [size for facts in sources if type(size := facts.get("world_size")) is int]
         greatest = max(ranks, default=None)
-        tools = dict.fromkeys(str(facts["tool"]) for facts in sources if facts.get("tool"))
-        return cls(greatest, {key: ", ".join(sorted(values)) for key, values in versions.items()}, tuple(tools))
+        tools, formats = (
+            tuple(dict.fromkeys(str(facts[name]) for facts in sources if facts.get(name)))
+            for name in ("tool", "format")
+        )
+        return cls(greatest, {key: ", ".join(sorted(values)) for key, values in versions.items()}, tools, formats)
 
 
 @dataclass(repr=False)
@@ -154,6 +158,11 @@ class Summary(Framed):
         read = {one["format"] for one in self.report.inputs}
         titles = [one.title for one in all_formats() if one.name in read and not one.title.startswith("any ")]
         return [re.split(r" \(|[:,]", title)[0] for title in titles]
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The names of the formats of its sources."""
+        return self.setting.formats
 
     @property
     def lost(self) -> bool:
