@@ -126,8 +126,8 @@ _WORDS: dict[str, _Words] = {
     "--device": _numbers("device", "devices"),
     "--stream": _numbers("stream", "streams"),
     "--min-dur": _short,
-    "--only-gpu": lambda wanted, there: ("no row is on a device (--only-gpu)", None),
-    "--rank": lambda wanted, there: ("the wanted ranks have no rows", None),
+    "--only-gpu": lambda conditions, there: ("no row is on a device (--only-gpu)", None),
+    "--rank": lambda conditions, there: ("the conditions ranks have no rows", None),
 }
 
 
