@@ -127,7 +127,7 @@ _WORDS: dict[str, _Words] = {
     "--stream": _numbers("stream", "streams"),
     "--min-dur": _short,
     "--only-gpu": lambda conditions, there: ("no row is on a device (--only-gpu)", None),
-    "--rank": lambda conditions, there: ("the conditions ranks have no rows", None),
+    "--rank": lambda conditions, there: ("the wanted ranks have no rows", None),
 }
 
 
