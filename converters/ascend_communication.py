@@ -244,4 +244,5 @@ FORMAT = Format(
     read=read,
     words=("communication time info", "transport type"),
     document=True,
+    holds="whole",
 )

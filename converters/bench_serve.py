@@ -14,7 +14,6 @@ Facts: vllm/benchmarks/serve.py of vLLM, python/sglang/bench_serving.py of SGLan
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 #: The first word of a line of a latency -> the figure that it is; others are arguments.
@@ -62,14 +61,6 @@ FORMS = Forms(
     Form("", r"={10,}", within=True, closes=True, sign=False),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "bench-serve",
-    "vLLM and SGLang bench serve: throughput and latencies of a server",
-    patterns=("*.log", "*.txt"),
-    probe="ktrace.converters.bench_serve:probe",
-    read="ktrace.converters.bench_serve:read",
-    words=FORMS.words,
-    prose=True,
+FORMAT = FORMS.format(
+    "bench-serve", "vLLM and SGLang bench serve: throughput and latencies of a server", "*.log", "*.txt"
 )

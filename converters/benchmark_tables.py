@@ -185,8 +185,12 @@ FIGURES = frozenset(("avg", "total"))
 
 #: Lines that say more of the row above, or a time that a row below repeats.
 _SOLUTION = re.compile(r"\s*--(?P<key>[\w ]{1,40}):\s+(?P<value>\S.*)")
-_ELAPSED = re.compile(r"GPU Kernel Time (?P<name>[^:]{1,80}?)\.? Elapsed: (?P<time>[\d.]{1,20}) ms(?: \(average\))?")
-_PRETTY = re.compile(r" +Operation: (?P<operation>\S.{0,1000})| +Runtime: (?P<runtime>[\d.e+-]{1,20}) +ms *")
+_ELAPSED = re.compile(
+    r"GPU Kernel Time (?P<name>[^:]{1,80}?)\.? Elapsed: (?P<time>\d{1,12}(?:\.\d{1,9})?) ms(?: \(average\))?"
+)
+_PRETTY = re.compile(
+    r" +Operation: (?P<operation>\S.{0,1000})| +Runtime: (?P<runtime>\d{1,12}(?:\.\d{0,9})?(?:e[+-]?\d{1,2})?) +ms *"
+)
 
 
 def _words(headings: Sequence[Heading]) -> list[tuple[str, str]]:

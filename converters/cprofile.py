@@ -12,7 +12,6 @@ Facts: Lib/pstats.py of CPython.
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 _TIME = r"\d{1,9}\.\d{3}"
@@ -49,14 +48,4 @@ FORMS = Forms(
     Form("", r" +(?:Ordered by|List reduced from|Random listing order).{0,200}", sign=False),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "cprofile",
-    "cProfile and pstats: time of Python's functions",
-    patterns=("*.txt", "*.log"),
-    probe="ktrace.converters.cprofile:probe",
-    read="ktrace.converters.cprofile:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("cprofile", "cProfile and pstats: time of Python's functions", "*.txt", "*.log")

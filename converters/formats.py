@@ -1,4 +1,4 @@
-"""The formats of ktrace, in the order in which docs/formats.md lists them.
+"""The formats of ktrace by what they are of, in the order in which docs list them.
 
 Each module or package declares its own, `FORMAT`. Importing all would make each command slower, so listed.py repeats
 what they declare, with functions by their places; `python -m ktrace.converters.formats` writes it.
@@ -8,133 +8,64 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
+from inspect import ismethod
 from pathlib import Path
 
 from ktrace.input.format import FUNCTIONS, Format, Score
 
-#: The modules and packages.
-MODULES = (
-    # Timelines and tables that ktrace writes.
-    *(
-        "perfetto",
-        "chrome_json",
-        "speedscope",
-        "folded",
-        "otlp",
-        "jsonl",
-        "json",
-        "parquet",
-        "arrow",
-        "csv",
-        "nsys_csv",
+#: What the formats are of -> their modules and packages. docs/README.md has these rows.
+GROUPS = {
+    "Timelines of any program": "perfetto perfetto_text chrome_json trace2html",
+    "CPU profilers": "speedscope folded cpuprofile pprof tracy_csv",
+    "Spans of services: vLLM, SGLang": "otlp",
+    "Canonical records": "jsonl json parquet arrow csv",
+    "Written only": "nsys_csv",
+    "PyTorch": "kineto torch_table torch_flops torch_benchmark inductor execution_trace chakra torch_memory",
+    "DeepSpeed, Megatron-LM": "deepspeed megatron",
+    "PaddlePaddle": "kineto paddle",
+    "Collectives: PyTorch, NCCL": "nccl_flight_recorder nccl_inspector",
+    "NCCL, RCCL: nccl-tests, rccl-tests": "nccl_tests",
+    "JAX and TensorFlow: XLA": "xplane xprof_json",
+    "Triton: Proton, triton.testing": "proton triton_testing",
+    "NVIDIA: Nsight Systems": "nsys nsys_rep nsys_tables nsys_stats",
+    "NVIDIA: Nsight Compute": "ncu ncu_rep",
+    "NVIDIA: nvprof, Visual Profiler, PyProf, DLProf": "nvprof nvvp pyprof dlprof_db",
+    "NVIDIA: CUTLASS, inside kernels": "iket",
+    "NVIDIA: TensorRT": "tensorrt",
+    "AMD: rocprofv3, rocprof-sys": "rocprofv3 rocprofv3_json rocpd",
+    "AMD: rocprof, rocprof-compute": "rocprof rocprof_json rocprof_db roctracer rocprof_compute",
+    "AMD: rocmProfileData": "rpd rpd2tracing",
+    "AMD: Xilinx Runtime": "xrt mlir_aie",
+    "Intel: unitrace, onetrace": "unitrace unitrace_json onetrace_json",
+    "Intel: OpenCL, OpenVINO": "clintercept clintercept_json openvino",
+    "Apple: Instruments": "xctrace",
+    "Huawei: Ascend": "ascend_json ascend_csv ascend_db ascend_communication",
+    "Tenstorrent: tt-metal": "tenstorrent",
+    "AWS: Neuron Explorer": "neuron",
+    "Qualcomm QNN": "qnn",
+    "ONNX Runtime": "onnxruntime ort_web",
+    "oneDNN": "onednn",
+    "tinygrad": "tinygrad",
+    "TVM": "tvm",
+    "Taichi": "taichi",
+    "llama.cpp, ggml": "llama llama_bench ggml_opencl",
+    "TensorFlow Lite, ExecuTorch": "tflite executorch",
+    "ncnn, MNN": "ncnn mnn",
+    "Engines and pages": "doppler metallic metallic_jsonl webllm console",
+    "Servers: Triton; benchmarks of vLLM, SGLang": "triton_server bench_serve",
+    "Tables of statistics": "mlc latencyprism latencyprism_csv",
+    "Power, clocks, temperature": "smi prometheus",
+    "eBPF: calls, scheduling, I/O": "ingero ingero_json bpftrace",
+    "HPC: Score-P and others, HPCToolkit, Charm++, Legion": "otf2 hpctoolkit projections legion_prof",
+    "HPC: TAU, Kokkos, TinyProfiler, Caliper; Halide, cupyx": "tau kokkos regions",
+    "Games: Unreal Engine": "unreal",
+    "Python: cProfile": "cprofile",
+    "Benchmarks: nvbench, hipBLASLt, rocBLAS, MIOpen, CUTLASS, pytest-benchmark; Google Benchmark": (
+        "benchmark_tables benchmark_json google_benchmark"
     ),
-    # PyTorch.
-    *(
-        "kineto",
-        "torch_table",
-        "paddle",
-        "torch_flops",
-        "torch_benchmark",
-        "execution_trace",
-        "chakra",
-        "torch_memory",
-        "inductor",
-        "deepspeed",
-        "nccl_tests",
-        "nccl_flight_recorder",
-        "nccl_inspector",
-    ),
-    # JAX, TensorFlow, Triton.
-    *("xplane", "xprof_json", "proton"),
-    # NVIDIA.
-    *(
-        "nsys",
-        "nsys_stats",
-        "nsys_tables",
-        "ncu",
-        "ncu_rep",
-        "iket",
-        "nvprof",
-        "nvvp",
-        "pyprof",
-        "dlprof_db",
-        "tensorrt",
-    ),
-    # AMD.
-    *(
-        "rocprofv3",
-        "rocprofv3_json",
-        "rocpd",
-        "rocprof",
-        "rocprof_json",
-        "rocprof_db",
-        "roctracer",
-        "rocprof_compute",
-        "rpd",
-        "rpd2tracing",
-    ),
-    # Intel, Apple, Huawei, Tenstorrent, AWS.
-    *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
-    *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
-    *("tenstorrent", "neuron", "xrt", "mlir_aie"),
-    # Inference engines, on servers and in browsers.
-    *(
-        "onnxruntime",
-        "onednn",
-        "tinygrad",
-        "qnn",
-        "ort_web",
-        "tvm",
-        "llama",
-        "llama_bench",
-        "tflite",
-        "executorch",
-        "ncnn",
-        "mnn",
-        "ggml_opencl",
-        "webllm",
-        "mlc",
-        "doppler",
-        "metallic",
-        "metallic_jsonl",
-    ),
-    "triton_server",
-    "bench_serve",
-    *("latencyprism", "latencyprism_csv"),
-    # Programs that watch devices.
-    "smi",
-    "prometheus",
-    "ingero",
-    "ingero_json",
-    "bpftrace",
-    # HPC: many processes on many nodes.
-    "otf2",
-    "hpctoolkit",
-    "projections",
-    "legion_prof",
-    "tau",
-    "kokkos",
-    "regions",
-    # CPU profilers.
-    *("tracy_csv", "cpuprofile", "pprof"),
-    # Games.
-    "unreal",
-    # Benchmarks.
-    "google_benchmark",
-    "benchmark_tables",
-    "benchmark_json",
-    "triton_testing",
-    "taichi",
-    "cprofile",
-    "megatron",
-    # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.
-    *("perfetto_text", "trace2html"),
-    # Tables and logs of any tool.
-    "mapped",
-    *("table", "console"),
-    # Closed formats: one that the vendor's program, where it is installed, turns into another, and others.
-    *("nsys_rep", "closed"),
-)
+    "Any table": "mapped table",
+    "Recognised, not read": "closed",
+}
 
 _HEAD = '''"""The formats of ktrace as their folders declare them. Written by `python -m ktrace.converters.formats`."""
 
@@ -147,18 +78,25 @@ FORMATS = (
 '''
 
 
+def declared_by(module: str) -> Format:
+    """The format of one of the modules."""
+    declared: Format = import_module(f"ktrace.converters.{module}").FORMAT
+    return declared
+
+
 def listed() -> str:
     """The text of listed.py."""
     lines = []
-    for name in MODULES:
-        declared: Format = import_module(f"ktrace.converters.{name}").FORMAT
+    for name in dict.fromkeys(" ".join(GROUPS.values()).split()):
+        declared = declared_by(name)
         given = []
         for one in fields(Format):
             value = getattr(declared, one.name)
             if value == one.default:
                 continue
             if one.name in FUNCTIONS and not isinstance(value, str):
-                value = f"{value.__module__}:{value.__qualname__}"
+                bound = f"ktrace.converters.{name}:FORMS.{value.__name__}"
+                value = bound if ismethod(value) else f"{value.__module__}:{value.__qualname__}"
             given.append(f"{one.name}=Score.{value.name}" if isinstance(value, Score) else f"{one.name}={_text(value)}")
         lines.append(f"    Format({', '.join(given)}),\n")
     return f"{_HEAD}{''.join(lines)})\n# fmt: on\n"

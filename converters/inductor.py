@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 _NUMBER = r"\d{1,12}\.\d{1,6}"
@@ -66,14 +65,6 @@ FORMS = Forms(
     Form("total", rf"{_BANDWIDTH}\s*", "ms", {"name": "Triton kernels"}, _bytes, closes=True, sign=False),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "inductor",
-    "PyTorch Inductor: candidates of AUTOTUNE, kernels of TORCHINDUCTOR_PROFILE",
-    patterns=("*.log", "*.txt"),
-    probe="ktrace.converters.inductor:probe",
-    read="ktrace.converters.inductor:read",
-    words=FORMS.words,
-    prose=True,
+FORMAT = FORMS.format(
+    "inductor", "PyTorch Inductor: candidates of AUTOTUNE, kernels of TORCHINDUCTOR_PROFILE", "*.log", "*.txt"
 )

@@ -55,4 +55,5 @@ FORMAT = Format(
     texts="ktrace.converters.json:texts",
     words=('"ktrace"', '"record"'),
     document=True,
+    holds="blocks",
 )

@@ -50,4 +50,5 @@ FORMAT = Format(
     writer="ktrace.converters.jsonl:Writer",
     texts="ktrace.converters.jsonl:texts",
     words=('"ktrace"', '"record"'),
+    holds="blocks",
 )

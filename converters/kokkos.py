@@ -20,7 +20,6 @@ Facts: profiling/simple-kernel-timer/kp_reader.cpp, kp_kernel_timer.cpp of kokko
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 _SECONDS = r"\d{1,12}\.\d{1,9}"
@@ -73,14 +72,4 @@ FORMS = Forms(
     ),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "kokkos",
-    "Kokkos Tools' kernel timer: time of kernels and regions",
-    patterns=("*.txt", "*.log"),
-    probe="ktrace.converters.kokkos:probe",
-    read="ktrace.converters.kokkos:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("kokkos", "Kokkos Tools' kernel timer: time of kernels and regions", "*.txt", "*.log")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 from ktrace.kit.text.numbers import nanoseconds
 
@@ -60,14 +59,4 @@ FORMS = Forms(
     Form("range", rf"time \(ms\) \| (?P<timers>(?:{_NAME}: {_TIME}(?: \| ?)?){{1,60}})", refine=_pairs, sign=False),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "megatron",
-    "Megatron-LM: timers across ranks, time of iterations",
-    patterns=("*.log", "*.txt"),
-    probe="ktrace.converters.megatron:probe",
-    read="ktrace.converters.megatron:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("megatron", "Megatron-LM: timers across ranks, time of iterations", "*.log", "*.txt")

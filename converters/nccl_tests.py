@@ -12,7 +12,6 @@ Facts: src/common.cu and src/all_reduce.cu of NVIDIA/nccl-tests and ROCm/rccl-te
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 _FIGURE = r"\d[\d.]{0,15}(?:e[+-]?\d{1,3})?"
@@ -75,14 +74,6 @@ FORMS = Forms(
     Form("", r"#.*", sign=False),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "nccl-tests",
-    "nccl-tests, rccl-tests: times and bandwidths of collectives by size",
-    patterns=("*.log", "*.txt"),
-    probe="ktrace.converters.nccl_tests:probe",
-    read="ktrace.converters.nccl_tests:read",
-    words=FORMS.words,
-    prose=True,
+FORMAT = FORMS.format(
+    "nccl-tests", "nccl-tests, rccl-tests: times and bandwidths of collectives by size", "*.log", "*.txt"
 )

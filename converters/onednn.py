@@ -11,7 +11,6 @@ line has the time when it began, in ms since 1970. Facts: src/common/verbose.hpp
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 _START = r"(?:onednn|dnnl|mkldnn)_verbose,(?:v\d{1,2},)?"
@@ -87,14 +86,4 @@ FORMS = Forms(
     Form("", rf"{_START}.*,?(?:info|template).*"),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "onednn",
-    "oneDNN verbose: primitives executed and created, on CPU and GPU",
-    patterns=("*.log", "*.txt"),
-    probe="ktrace.converters.onednn:probe",
-    read="ktrace.converters.onednn:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("onednn", "oneDNN verbose: primitives executed and created, on CPU and GPU", "*.log", "*.txt")

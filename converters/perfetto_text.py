@@ -101,4 +101,5 @@ FORMAT = Format(
     export=exported,
     prose=True,
     words=("packet",),
+    holds="whole",
 )

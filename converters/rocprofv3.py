@@ -264,4 +264,5 @@ FORMAT = Format(
     words=("rocprofv3", "timestamp", "grid_size", "grd", "counter_name", "totaldurationns", "agent_type"),
     prose=True,
     reads_folders=True,
+    holds="blocks",
 )

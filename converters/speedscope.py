@@ -412,4 +412,5 @@ FORMAT = Format(
     timeline=True,
     words=("speedscope.app",),
     document=True,
+    holds="whole",
 )

@@ -67,8 +67,9 @@ NAMES = (
 
 #: Headings of a time that, next to a count, is the total: they don't mention a single call.
 _PLAIN = (
-    *("time", "duration", "dur", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time"),
-    *("exec duration", "execution time", "zeit", "dauer", "temps", "durée", "tiempo", "tempo"),
+    *("time", "duration", "dur", "elapsed", "elapsed time", "exec duration", "execution time"),
+    *(f"{whose} {word}" for whose in ("gpu", "cuda", "hip", "device", "kernel") for word in ("time", "duration")),
+    *("zeit", "dauer", "temps", "durée", "tiempo", "tempo"),
 )
 
 COLUMNS = Columns(
@@ -148,7 +149,7 @@ _FIGURE_WORDS = {
     "max": {"max", "maximum", "peak", "slowest"},
     "p95": {"p95"},
     "p99": {"p99"},
-    "total": {"total", "sum", "overall"},
+    "total": {"total", "sum", "overall", "exclusive"},
 }
 
 #: Words in the heading of a time that isn't a duration of the named thing.
@@ -177,9 +178,19 @@ _OTHER = frozenset(
 )
 _KEY_WORD = re.compile(r"[a-z]+\d*|/")
 
-#: Fields of the times of variants, with a number; words in the heading of a difference of two such times.
-_VARIANT = "variant "
+#: Fields of the times of variants, and of what their names consist of, with a number; words in the heading of a
+#: difference of two such times.
+_VARIANT, _PARAMETER = "variant ", "parameter "
 _CHANGE = frozenset(("delta", "diff", "difference", "change", "saved", "speedup", "gain", "overhead", "start", "end"))
+
+#: Headings of how often something is done in each step, pass or the like.
+_COUNT_PER = re.compile(r"(?:count|calls|launches|num calls|number of calls)(?: ?/ ?| per )[a-z]+")
+
+#: Names of rows that are the figures of one thing: a table of these has no names.
+_STATISTIC = re.compile(
+    r"count|n|mean|avg|average|median|std|stddev|min|max|minimum|maximum|sum|total|p?\d\d?(?:\.\d+)?%?|p99\.9",
+    re.IGNORECASE,
+)
 
 #: Fields one of which must be a time.
 _MEASURES = tuple(field for field in FIGURES if field != "stddev")
@@ -200,8 +211,13 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if name is None or _are_numbers(below, name):
         name = _names_column(headings, below, times, name)
     if name is None:
-        return _variants(headings, times, below, 0)
+        return _variants(headings, times, below, None)
+    if rows and all(_STATISTIC.fullmatch(row[name]) for row in rows if name < len(row)):
+        return None
     fields = {field: index for field, index in matched.items() if index != name} | {"name": name}
+    per = [index for index, head in enumerate(headings) if _COUNT_PER.fullmatch(head.key)]
+    if "count" not in fields and len(per) == len(times) == 1:
+        fields["count"] = per[0]
     if "unit" in fields and _is_unit(first, fields["unit"]):
         times |= {fields[field] for field in FIGURES if field in fields}
     if not any(fields.get(field) in times for field in _MEASURES) and fields.get("stddev") in times:
@@ -214,21 +230,32 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     return _figures_of(headings, fields, times, below) or _variants(headings, times, below, name)
 
 
-def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: int) -> dict[str, int] | None:
+def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: int | None) -> dict[str, int] | None:
     """The fields of a table with a column of times for each variant of what a row names; None if it isn't one.
 
-    Its headings are names of variants: none is a statistic, and none of them is a part of another.
+    Its headings are names of variants: none is a statistic but the average, and none of them is a part of another. What a row names
+    may be the values of several columns, the parameters of a benchmark.
     """
     rows = [row for row in below if len(row) == len(headings)]
     columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index])]
     columns = [index for index in columns if rows and all(_is_positive(row[index]) for row in rows)]
     heads = {headings[index].key for index in columns}
-    if len(columns) < 2 or len(heads) < len(columns) or any(_statistics(headings[index]) for index in columns):
+    statistics = {tuple(_statistics(headings[index])) for index in columns}
+    if len(heads) < len(columns) or statistics not in ({()}, {("avg",)}):
         return None
-    names = [row[name] for row in rows]
-    if len(set(names)) < len(names) or not all(names) or not (_are_texts(names) or headings[name].text):
+    fields = {f"{_VARIANT}{number}": index for number, index in enumerate(columns)}
+    names = [row[name or 0] for row in rows]
+    is_named = len(set(names)) == len(names) and all(names) and (_are_texts(names) or headings[name or 0].text)
+    if is_named and (name is not None or len(columns) > 1):
+        return {"name": name or 0} | fields if len(columns) > 1 else None
+    parameters = [index for index in range(columns[0]) if headings[index].text and index not in times]
+    if not parameters or not all(row[index].strip() for row in rows for index in parameters):
         return None
-    return {"name": name} | {f"{_VARIANT}{number}": index for number, index in enumerate(columns)}
+    differ = [index for index in parameters if len({row[index] for row in rows}) > 1]
+    if len(columns) + len(differ) < 3:
+        return None
+    named = {f"{_PARAMETER}{number}": index for number, index in enumerate(differ or parameters)}
+    return {"name": (differ or parameters)[0]} | named | fields
 
 
 def _is_positive(cell: str) -> bool:
@@ -251,7 +278,8 @@ def _has_figure(row: Sequence[str], index: int) -> bool:
 def _is_share(head: Heading) -> bool:
     """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
     words = _words(head)
-    return words <= _SHARE_WORDS and (head.unit == "%" or bool(words & {"pct", "percent", "percentage"}))
+    is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
+    return is_percent and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
 
 
 def _figures_of(
@@ -325,14 +353,14 @@ def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[i
 
     Shares may be those of a time times its count, which is an average then.
     """
-    chosen = next((field for field in ("total", "value") if field in fields), "")
+    chosen = next((field for field in ("total", "value", "avg") if field in fields), "")
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
-    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES:
+    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES or (chosen == "avg" and "count" in fields):
         return fields
     shares = [figure(row[fields["percent"]]) for row in rows]
     columns = {index: [_ns(headings, row, index) for row in rows] for index in sorted({fields[chosen], *times})}
     if _are_shares(shares, columns[fields[chosen]]):
-        return fields
+        return fields if chosen != "avg" else {f: i for f, i in fields.items() if f != "avg"} | {"value": fields["avg"]}
     counts = [figure(row[fields["count"]]) for row in rows] if "count" in fields else []
     products = [
         time * count.number if time is not None and count else None
@@ -402,7 +430,10 @@ def _names_column(headings: Sequence[Heading], below: Below, times: set[int], kn
 def _are_texts(cells: Sequence[str]) -> bool:
     """Whether nearly all cells of a column are texts, and few are figures, dates or units."""
     words = [cell for cell in cells if cell and not is_missing(cell)]
-    odd = sum(figure(cell) is not None or _DATE.match(cell) is not None or is_time(cell) for cell in words)
+    odd = sum(
+        figure(cell) is not None or _DATE.match(cell) is not None or is_time(cell) or not any(map(str.isalpha, cell))
+        for cell in words
+    )
     return bool(words) and len(words) * 2 > len(cells) and odd * 4 <= len(words)
 
 
@@ -494,7 +525,7 @@ _LONGEST_NAME, _MOST_WORDS = 48, 7
 _SEPARATED = re.compile(r"[|,;\t&│┃║┆]|<tr|!!|\S\s\s+\S")
 
 #: Headings don't contain many numbers with decimals.
-_DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d")
+_DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\d.])")
 _MOST_DECIMALS = 2
 _SAID = re.compile(rf"{_DECIMAL.pattern}|(?<![A-Za-z\d])\d+ ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
@@ -680,6 +711,10 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         return "bad-record", "no figure"
     if "count" not in figures.columns and (counted := _counted(table, name)):
         name, figures.columns["count"] = counted
+    if figures.columns.get("unit") == "ns" and figures.columns.keys().isdisjoint(
+        {"total", "value", "count", "percent"}
+    ):
+        kind, copy_kind = "metric", None  # what a single launch takes doesn't add up to anything
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
     if table.is_tree and kind != "total" and time and figures.columns.get("unit") == "ns":
@@ -708,8 +743,11 @@ def _add_variants(row: Row, rows: RowBuilder) -> tuple[str, str] | None:
     table = row.table
     head = table.headings[table.name_column]
     name = f"{head.text} {row.text('name')}" if figure(row.text("name")) and head.text else row.text("name")
+    fields = table.fields or {}
+    if parameters := [index for field, index in fields.items() if field.startswith(_PARAMETER)]:
+        name = ", ".join(f"{table.headings[index].text} {row.cells[index].strip()}" for index in parameters)
     found = False
-    for field, index in (table.fields or {}).items():
+    for field, index in fields.items():
         time = _ns(table.headings, row.cells, index) if field.startswith(_VARIANT) else None
         if time is None:
             continue

@@ -13,7 +13,6 @@ Facts: python/taichi/profiler/kernel_profiler.py, taichi/program/kernel_profiler
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 _TIME = r"\d{1,12}\.\d{1,6}"
@@ -59,14 +58,4 @@ FORMS = Forms(
     Form("", r"[=-]{20,}", sign=False),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "taichi",
-    "Taichi's kernel profiler: by kernel, or each launch",
-    patterns=("*.txt", "*.log"),
-    probe="ktrace.converters.taichi:probe",
-    read="ktrace.converters.taichi:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("taichi", "Taichi's kernel profiler: by kernel, or each launch", "*.txt", "*.log")

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 from ktrace.kit.text.json_items import beginning
 from ktrace.model.batch import Batch
@@ -84,8 +84,6 @@ SUMMED = Forms(
 )
 BARE = Forms("TAU pprof", ("#call",), Form("", _HEADINGS.pattern, opens=True), _EVENTS, _ROW, _REST)
 
-probe = FORMS.probe
-
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the functions of the threads; where no thread is there, of the total or the only table."""
@@ -94,12 +92,6 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from forms.read(source, conversion)
 
 
-FORMAT = Format(
-    "tau",
-    "TAU pprof: time of functions and kernels as text",
-    patterns=("*.txt", "pprof*.out"),
-    probe="ktrace.converters.tau:probe",
-    read=read,
-    words=FORMS.words,
-    prose=True,
+FORMAT = replace(
+    FORMS.format("tau", "TAU pprof: time of functions and kernels as text", "*.txt", "pprof*.out"), read=read
 )

@@ -10,7 +10,6 @@ The second time is the sum so far. Facts: tinygrad/ops.py, device.py, engine/rea
 
 from __future__ import annotations
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 #: Devices of the host.
@@ -43,14 +42,4 @@ FORMS = Forms(
     ),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "tinygrad",
-    "tinygrad DEBUG=2: kernels and copies",
-    patterns=("*.log", "*.txt"),
-    probe="ktrace.converters.tinygrad:probe",
-    read="ktrace.converters.tinygrad:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("tinygrad", "tinygrad DEBUG=2: kernels and copies", "*.log", "*.txt")

@@ -118,4 +118,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=("i18n-values",),
+    holds="blocks",
 )

@@ -6,15 +6,15 @@
     LogRHI:     1.1% 0.05ms   PrePass DDM_AllOpaque 141 draws 5744 prims 5634 verts
     LogRHI:        0.3% 0.01ms   BeginRenderingPrePass 1 draws 0 prims 0 verts
 
-A pass includes those that are indented below it. FRAME, where it is there, includes all. Facts: Runtime/Engine/Private/
-GPUProfiler.cpp of UE 4.0 to 5.5, which prints "%s%4.1f%%%5.2fms   %s" with three blanks a level.
+A pass includes those that are indented below it, and FRAME, where it is there, all: what each took itself adds up.
+Facts: Runtime/Engine/Private/GPUProfiler.cpp of UE 4.0 to 5.5, which prints "%s%4.1f%%%5.2fms   %s" with three blanks
+a level.
 """
 
 from __future__ import annotations
 
 import re
 
-from ktrace.kit import Format
 from ktrace.kit.text.forms import Columns, Form, Forms
 
 #: What stands before what is said: the time and the frame, the category, the level.
@@ -54,7 +54,7 @@ FORMS = Forms(
         r"   (?P<name>.{0,1000})",
         columns={"device": 0, "count": 1},
         refine=_pass,
-        inner="range",
+        includes=True,
         within=True,
         sign=False,
     ),
@@ -66,14 +66,4 @@ FORMS = Forms(
     ),
 )
 
-probe, read = FORMS.probe, FORMS.read
-
-FORMAT = Format(
-    "unreal",
-    "Unreal Engine ProfileGPU: passes of a frame",
-    patterns=("*.log",),
-    probe="ktrace.converters.unreal:probe",
-    read="ktrace.converters.unreal:read",
-    words=FORMS.words,
-    prose=True,
-)
+FORMAT = FORMS.format("unreal", "Unreal Engine ProfileGPU: passes of a frame", "*.log")

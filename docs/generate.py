@@ -1,5 +1,6 @@
-"""Writes what docs repeat of the code: docs/model.md from the schema, the table of docs/formats.md from the formats
-and in docs/commands the lines of usage and the tables of options that commands share, from the commands.
+"""Writes what docs repeat of the code: docs/model.md from the schema, the tables of formats in docs/formats.md and
+docs/README.md from what formats declare, and in docs/commands the lines of usage and the tables of options that
+commands share, from the commands.
 
 python docs/generate.py
 """
@@ -13,6 +14,7 @@ from typing import Any
 import click
 
 from ktrace.cli import COMMANDS, command_of
+from ktrace.converters.formats import GROUPS, declared_by
 from ktrace.input.format import builtin_formats
 from ktrace.input.options import options_of
 from ktrace.model.batch import is_required
@@ -129,13 +131,27 @@ def formats(text: str) -> str:
     return _FORMATS.sub(lambda _: "\n".join(rows) + "\n", text, count=1)
 
 
+def index(text: str) -> str:
+    """The text of docs/README.md with its table of formats renewed."""
+    rows = ["| | |", "|---|---|"]
+    for group, modules in GROUPS.items():
+        names = [declared_by(module).name for module in modules.split()]
+        rows.append(f"| {group} | {', '.join(f'[{name}](formats/{name}.md)' for name in names)} |")
+    head, heading, _ = text.partition("## Formats\n\n")
+    return f"{head}{heading}{chr(10).join(rows)}\n"
+
+
 _FORMATS = re.compile(r"\| format \| reads .*?\n(?!\|)", re.DOTALL)
+
+
+#: Page -> what renews its table of formats.
+TABLES = {"formats.md": formats, "README.md": index}
 
 
 def pages() -> dict[Path, str]:
     """The text that each generated page should have."""
-    table = DOCS / "formats.md"
-    found = {DOCS / "model.md": model(), table: formats(table.read_text("utf-8"))}
+    found = {DOCS / "model.md": model()}
+    found |= {DOCS / name: renewed((DOCS / name).read_text("utf-8")) for name, renewed in TABLES.items()}
     for name in COMMANDS:
         path = DOCS / "commands" / f"{name}.md"
         found[path] = command_page(name, path.read_text("utf-8"))

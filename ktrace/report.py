@@ -274,6 +274,27 @@ class Doubts:
         return [rows for kind, rows in self.issues.items() if kind in KINDS and KINDS[kind].severity == Severity.CUT]
 
 
+#: The fact of a source with a `MovedClock` for each device whose times were moved, so that it outlasts conversion.
+MOVED_CLOCKS = "moved_clocks"
+
+
+@dataclass
+class MovedClock:
+    """By how much the times of a device were moved (`--repair-clock`), in ns, since work was `early`, `of` so much.
+
+    The least and the most of any row, the drift, and how much more it could be until work ends after a call that waited
+    for it; None without drift, and where nothing waits.
+    """
+
+    device: int | None
+    early: int
+    of: int
+    offset_ns: int
+    most_ns: int
+    drift_ppm: float | None = None
+    slack_ns: int | None = None
+
+
 @dataclass
 class Ledger:
     """The account of one stage of the chain. The reader counts records, the others rows."""

@@ -65,17 +65,6 @@ def is_tried(output: str, name: str) -> bool:
     return nightly.selected or output in OUTPUTS or name in INPUTS
 
 
-_BLOCKS = "reads blocks of several MB and keeps one: a grown sample is smaller; benchmarks/run.py measures its peak"
-#: The formats whose FORMAT says that they are databases.
-DATABASES = [fmt.name for fmt in builtin_formats() if fmt.database]
-
-_DATABASE = "a file of tables, which SQLite keeps on disk; a grown sample is a database that its own tests make"
-_LIMITED = "a document that is decoded whole, whose size is limited; its own tests check the limit"
-_WHOLE = "a binary file with an index, which can't be written twice over; its own tests measure a big one"
-
-_PAGE = "a page around a trace, which is read as its own format"
-
-_TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of which a block is kept"
 #: Timelines without a place for some events -> the phases of Chrome traces that they show. Of a sample without any of
 #: these there is nothing to write.
 _POINTS = ('"ph":"X"', '"ph":"i"')
@@ -87,44 +76,19 @@ OF_KINDS = {"nsys-csv": {"kernel", "memcpy", "memset"}}
 #: Outputs whose file names mean something -> the name.
 NAMED = {"nsys-csv": "out_cuda_gpu_trace.csv"}
 
-#: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
-NOT_GROWN = {
-    **dict.fromkeys(DATABASES, _DATABASE),
-    **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
-    **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
-    **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "onetrace-json", "clintercept-json"), _BLOCKS),
-    **dict.fromkeys(
-        ("torch-memory", "nccl-flight-recorder", "ascend-communication", "speedscope", "cpuprofile", "pprof"), _LIMITED
-    ),
-    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
-    "proton": _TREE,
-    "neuron": _LIMITED,
-    "otf2": "a folder of files of a binary format; its own tests measure a long one",
-    "hpctoolkit": "a folder of files of a binary format; its own tests measure a long one",
-    "legion-prof": "a binary log that begins with its description, once; its own tests measure a long one",
-    "projections": "a folder of logs and their names; its own tests measure a long one",
-    "perfetto-text": _LIMITED,
-    "trace2html": _PAGE,
-    "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
-}
+#: Formats by their names, for what they declare.
+DECLARED = {fmt.name: fmt for fmt in builtin_formats()}
 
+#: Formats whose memory is tested with a grown sample, the same text many times over: those that hold none of it.
+GROWN = [name for name in READERS if not (DECLARED[name].holds or DECLARED[name].database or DECLARED[name].binary)]
 
-#: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
-_BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
-NO_BYTES = {
-    **dict.fromkeys(DATABASES, _BINARY),
-    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "pprof"), _BINARY),
-    **dict.fromkeys(("legion-prof", "chakra"), _BINARY),
-    "trace2html": _PAGE,
-    "perfetto-text": "its text becomes a trace in protobuf, which has no such account",
-}
-
-#: The same for samples of other formats.
-NO_BYTES_OF = {
-    "two-devices-earlier-allocations-oom.pickle": _BINARY,
-    "hung-all-gather_trace_rank_1": _BINARY,
-    "collector-messages-after-their-lengths.pb": _BINARY,
-}
+#: Samples that are no texts, of formats of which others are.
+BINARY_SAMPLES = (
+    "dumped-as-tables.sqlite",
+    "two-devices-earlier-allocations-oom.pickle",
+    "hung-all-gather_trace_rank_1",
+    "collector-messages-after-their-lengths.pb",
+)
 
 #: What comes between the bytes of a sample: no record of any format.
 GARBAGE = (b'\n@@ \x07 no record }] "\xff\n', b"{[" * 40, b"\n" + b"lost block of a disk \0" * 50 + b"\n")
@@ -138,9 +102,9 @@ def text_of(path: Path) -> bytes:
 
 
 def _has_account(name: str, path: Path) -> bool:
-    if name in NO_BYTES or path.name in NO_BYTES_OF or not path.is_file():
-        return False
-    return not path.read_bytes().startswith(b"SQLite format 3\0")  # a format that ktrace new-format has just laid out
+    fmt = DECLARED[name]
+    is_another = bool(fmt.via) or name == "trace2html"  # a text or page that is read as the trace in it
+    return path.is_file() and not (fmt.binary or fmt.database or is_another or path.name in BINARY_SAMPLES)
 
 
 def every_byte_of_a_text_has_an_owner(path: Path, name: str) -> None:
@@ -198,10 +162,8 @@ def test_a_format_has_samples_golden_rows_and_a_docs_page(name: str) -> None:
     assert samples, f"no sample in samples/{name}/"
     assert (SAMPLES.parent / "docs" / "formats" / f"{name}.md").exists(), f"no page docs/formats/{name}.md"
     assert set(golden.load(name)) == {path.name for path in samples}
-    if name in NOT_GROWN:
-        assert len(NOT_GROWN[name].split()) > 5
-    else:
-        assert any(map(_can_grow, samples)), "no sample that can be grown, and no reason in NOT_GROWN"
+    if name in GROWN and not all(path.is_dir() for path in samples):
+        assert any(map(_can_grow, samples)), "no sample that can be grown, and neither binary nor holds in its FORMAT"
 
 
 #: Of a greater sample, batches of one row take long.
@@ -337,10 +299,6 @@ def test_no_two_formats_have_one_name() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-def test_formats_whose_memory_is_not_tested_exist() -> None:
-    assert set(NOT_GROWN) <= set(READERS)
-
-
 def _can_grow(path: Path) -> bool:
     """Whether a sample is text that can be written many times over: a file, neither compressed nor a database."""
     return path.is_file() and path.read_bytes()[:2] not in (b"\x1f\x8b", b"\x28\xb5", b"\xff\xfe", b"SQ")
@@ -350,9 +308,7 @@ def _can_grow(path: Path) -> bool:
 SLOW_TO_GROW = ("nvprof", "rocprof")
 
 
-@pytest.mark.parametrize(
-    "name", few([name for name in READERS if name not in NOT_GROWN], lambda n: n not in SLOW_TO_GROW)
-)
+@pytest.mark.parametrize("name", few(GROWN, lambda n: n not in SLOW_TO_GROW))
 def test_memory_does_not_grow_with_the_file(name: str) -> None:
     grown = [path for path in golden.samples_of(name) if _can_grow(path)]
     run_checks(name, grown[: 2 if nightly.selected else 1], [memory_does_not_grow_with_the_file])

@@ -75,8 +75,8 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
 
     own = f"tests/converters/test_{MODULE}.py"
     files = ("tests/test_contract.py", own, "tests/test_docs.py", "tests/test_architecture.py")
-    of_all = "declares or lists_every_format or index_of_the_docs or sample_has_a_row or format_imports or no_probe"
-    wanted = f"[{NAME} or formats/{NAME} or test_the_figures or {of_all}"
+    of_all = "declares or lists_every_format or index_of_the_docs or generated_pages or sample_has_a_row or no_probe"
+    wanted = f"[{NAME} or formats/{NAME} or test_the_figures or format_imports or {of_all}"
     said = pytest_run(*files, "-k", wanted, folder=checkout, path=checkout)
     outcomes = said.split()[0]
     assert len(outcomes) > 12 and set(outcomes) == {"."}, said
@@ -84,6 +84,12 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
         places = (f"converters/{MODULE}.py", "converters/formats.py", own, "tests/test_contract.py")
         done = run("-m", "ruff", *command, *places, folder=checkout, path=checkout)
         assert done.returncode == 0, done.stdout + done.stderr
+
+    described = ("tests/test_docs.py", "-vv", "-k", "waits_for_its_description")
+    done = run("-m", "pytest", *described, folder=checkout, path=checkout)
+    assert done.returncode == 1
+    assert f"docs/formats/{NAME}.md" in done.stdout
+    assert f"converters/{MODULE}.py" in done.stdout
 
     again = run("-m", "ktrace", "new-format", NAME, "--like", like, folder=checkout, path=checkout)
     assert again.returncode == 2

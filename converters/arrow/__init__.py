@@ -30,4 +30,5 @@ FORMAT = Format(
     read="ktrace.converters.arrow.reader:read",
     writer="ktrace.converters.arrow.reader:Writer",
     prose=True,
+    binary=True,
 )

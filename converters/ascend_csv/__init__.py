@@ -141,4 +141,5 @@ FORMAT = Format(
     words=tuple(map(str.casefold, _WORDS)),
     prose=True,
     reads_folders=True,
+    holds="blocks",
 )

@@ -98,10 +98,10 @@ def collections(reading: AscendReader, block: Block) -> dict[str, Any]:
 
 
 def collectives(reading: AscendReader, block: Block) -> dict[str, Any]:
-    """COMMUNICATION_OP: encloses the tasks of a collective or of a send."""
+    """COMMUNICATION_OP: a collective or a send, whose tasks are ranges within it."""
     data = named(known(block, "dataType"), reading.words("ENUM_HCCL_DATA_TYPE"), "dataType")
     found = {
-        "kind": "range",
+        "kind": "kernel",
         "name": reading.text(block, "opName", required=True),
         "device": reading.device(block),
         "track": "Communication",
@@ -109,7 +109,7 @@ def collectives(reading: AscendReader, block: Block) -> dict[str, Any]:
         "cat": reading.text(block, "opType"),
         "args.algType": reading.text(block, "algType"),
         "args.dataType": data,
-        "args.connectionId": known(block, "connectionId"),
+        "correlation": known(block, "connectionId"),
     }
     return found
 

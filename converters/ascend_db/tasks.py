@@ -1,7 +1,7 @@
 """TASK: the work of the devices, with what other tables have under its globalTaskId.
 
 COMPUTE_TASK_INFO        name, blocks, shapes of a kernel
-COMMUNICATION_TASK_INFO  a task of a collective: its plane, ranks, size
+COMMUNICATION_TASK_INFO  a task of a collective: its plane, ranks, size; COMMUNICATION_OP has the collective
 MEMCPY_INFO              size and direction of a copy
 TASK_PMU_INFO            counters of the cores: arguments of the task
 """
@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.ascend_tasks import DIRECTIONS, TaskIndex, task_kind
+from ktrace.kit.ascend_tasks import DIRECTIONS, Operators, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import Block, nonzero, timed
 from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, Lookup
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.masks import truth
 
 from .reading import AscendReader, arguments, as_int64, first_rows, known, named, none_as_null, with_whole
 
@@ -72,6 +73,19 @@ def _filled(block: Block, name: str) -> Int64:
     return filled
 
 
+def _operators(reading: AscendReader) -> Operators:
+    """The times of COMMUNICATION_OP."""
+    parts, table = [np.empty((3, 0), np.int64)], reading.table("COMMUNICATION_OP")
+    names = ("deviceId", "startNs", "endNs")
+    if table is not None:
+        columns = [name for name in names if reading.database.has(table, name)]
+        for block in reading.database.blocks(table, _ROWS, columns, counted=False):
+            device = reading.device(block)
+            devices = np.full(len(block), -1) if device is None else pc.fill_null(device, -1).to_numpy()
+            parts.append(np.stack([devices, *(_filled(block, name) for name in names[1:])]))
+    return Operators(*np.concatenate(parts, axis=1))
+
+
 class Tasks:
     """The rows of TASK."""
 
@@ -85,7 +99,7 @@ class Tasks:
         self._communication = self._children("COMMUNICATION_TASK_INFO", _COMMUNICATION)
         self._copies = self._children("MEMCPY_INFO", ("size", "memcpyOperation"))
         self._counters = self._children("TASK_PMU_INFO", ("name", "value"))
-        self._subtasks = _subtasks(database, table)
+        self._subtasks, self._operators = _subtasks(database, table), _operators(reading)
         self._enums = {column: reading.words(enum) for column, enum in _ENUMS.items()}
         self._operations = reading.words("ENUM_MEMCPY_OPERATION")
 
@@ -125,13 +139,14 @@ class Tasks:
         encloses = pc.and_(pc.and_(encloses, _absent(contexts, len(block))), pc.equal(kinds, "kernel"))
         encloses = pc.or_(encloses, pc.equal(pc.fill_null(types, ""), _PARENT))
         kinds = pc.if_else(pc.and_(encloses, _absent(compute.get("name"), len(block))), "range", kinds)
+        way, size = self._copied(copies)
+        kinds = pc.if_else(self._repeats(block, kinds, names, communication, way), "range", kinds)
         blocks = _either(compute.get("blockNum"), compute.get("blockDim"))
         others = {key: self._either(block, compute.get(key), None) for key in _TEXTS}
         others |= {key: none_as_null(as_int64(compute.get(key))) for key in ("mixBlockNum", "mixBlockDim")}
         others |= self._of_communication(block, communication)
         others |= {"contextId": contexts, "modelId": known(block, "modelId")}
         others |= {"taskId": known(block, "taskId"), "globalTaskId": task}
-        way, size = self._copied(copies)
         ids, connections = reading.ids[self._table].of(block.numbers), known(block, "connectionId")
         yield reading.batches.events(
             block,
@@ -151,6 +166,24 @@ class Tasks:
             **arguments(others | self._metrics(block, keys)),
         )
         yield from reading.arrows.to_tasks(ids, connections)
+
+    def _repeats(
+        self, block: Block, kinds: pa.Array, names: pa.Array, listed: dict[str, pa.Array], way: pa.Array | None
+    ) -> pa.Array:
+        """Which tasks are parts of a collective, which is there as one row."""
+        none = np.zeros(len(block), np.bool_)
+        device, *times = (_filled(block, name) for name in ("deviceId", "startNs", "endNs"))
+        enclosed = none if self._communication else self._operators.enclose(device, *times)
+        name = listed.get("name")
+        return pa.array(
+            self._operators.tasks(
+                kinds,
+                pa.nulls(len(block), pa.string()) if names is None else names,
+                listed=none if name is None else truth(name.is_valid()),
+                enclosed=enclosed,
+                directed=none if way is None else truth(way.is_valid()),
+            )
+        )
 
     def _either(self, block: Block, ids: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
         """The texts with these ids, else the other ones."""

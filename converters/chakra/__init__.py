@@ -36,4 +36,5 @@ FORMAT = Format(
     patterns=("*.et",),
     probe=probe,
     read="ktrace.converters.chakra.reader:read",
+    binary=True,
 )

@@ -108,8 +108,8 @@ def _node(data: bytes | None) -> dict[int, Any]:
         for number, value in _fields(data or b""):
             if number in (_CONTROL, _DATA):
                 node[number] += [value] if isinstance(value, int) else _packed(value)
-            elif number == _ATTRIBUTE and isinstance(value, bytes):
-                node[number].append(value)
+            elif number == _ATTRIBUTE:
+                node[number] += [value] if isinstance(value, bytes) else []
             elif isinstance(value, bytes) == (number in (_NAME, 8, 9, 11)):
                 node[number] = value
     except (IndexError, ValueError):

@@ -69,4 +69,5 @@ FORMAT = Format(
     timeline=True,
     ranges="ktrace.converters.chrome_json.reader:ranges",
     read_range="ktrace.converters.chrome_json.reader:read",
+    holds="blocks",
 )

@@ -42,4 +42,5 @@ FORMAT = Format(
     read="ktrace.converters.hpctoolkit.reader:read",
     words=("hpctoolkit",),
     reads_folders=True,
+    binary=True,
 )

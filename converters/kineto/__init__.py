@@ -84,4 +84,5 @@ FORMAT = Format(
     ranges="ktrace.converters.kineto.reader:ranges",
     read_range="ktrace.converters.kineto.reader:read",
     captures=True,
+    holds="blocks",
 )

@@ -36,4 +36,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.legion_prof.reader:read",
     words=("binarylegionprof",),
+    binary=True,
 )

@@ -71,4 +71,5 @@ FORMAT = Format(
     beside=("{name}.ktrace.toml", "{plain}.ktrace.toml"),
     propose="ktrace.converters.mapped.guess:guess",
     max_score=Score.STATED,
+    holds="blocks",
 )

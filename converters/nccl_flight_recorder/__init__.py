@@ -42,4 +42,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.nccl_flight_recorder.reader:read",
     document=True,
+    holds="whole",
 )

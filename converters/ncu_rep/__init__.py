@@ -36,4 +36,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.ncu_rep.reader:read",
     prose=True,
+    binary=True,
 )

@@ -51,4 +51,5 @@ FORMAT = Format(
     read="ktrace.converters.neuron.reader:read",
     words=('"total_active_time"',),
     reads_folders=True,
+    holds="whole",
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.kit import Format, Match, Sample
+from ktrace.kit import Format, Match, Sample, Score
 
 #: The headings of a report have words of its own (converters/formats.py), or those of a total and of a count.
 _TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
@@ -21,17 +21,31 @@ _OWN = (
     *("strm", "grdx", "t-pri", "corrid", "rangestack", "projected start", "api start", "qcount", "q type", "peerrank"),
     *("send wait", "page faults", "migration size", "migration throughput", '"total', "<th>"),
 )
+#: What nsys says in place of a report, with a database of its own or the name of its export.
+_SKIPPED = re.compile(r"SKIPPED: .{1,4000}\.sqlite does not contain .{1,200} data\.?\s*")
 _COUNTS = ("inst", "calls", "count", "operations")
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
     is_object = sample.is_json and (sample.text or "").lstrip().startswith("{")
-    if not sample.text or is_object or not _may_be(sample):
+    if not sample.text or is_object:
         return None
-    from .reports import recognised
+    if _may_be(sample):
+        from .reports import recognised
 
-    return recognised(sample, sample.text)
+        if found := recognised(sample, sample.text):
+            return found
+    return _of_skipped(sample)
+
+
+def _of_skipped(sample: Sample) -> Match | None:
+    """DIALECT for a report that nsys skipped: one that has no table."""
+    from ktrace.kit.text.titles import likely_lines
+
+    skipped = (line for line, text in likely_lines(sample, ("skipped:",)) if _SKIPPED.fullmatch(text.strip()))
+    line = next(skipped, None)
+    return None if line is None else Match(Score.DIALECT, f"says that nsys skipped a report (line {line})")
 
 
 def _may_be(sample: Sample) -> bool:
@@ -71,5 +85,6 @@ FORMAT = Format(
         "migration size",
         "migration throughput",
         "<th>",
+        "skipped:",
     ),
 )

@@ -90,4 +90,5 @@ FORMAT = Format(
     via="nsys",
     export="ktrace.converters.nsys_tables.export:exported",
     reads_folders=True,
+    binary=True,
 )

@@ -19,7 +19,8 @@ from .tables import TRACE, is_own_trace, table_kind
 
 _BANNER = re.compile(
     r"^\s*(?:==\d+==|={6,}) ?(?:(?:NV|PG)PROF is profiling|Profiling (?:application|result):|(?:Metric|Event) result:"
-    r"|API calls:|Unified Memory profiling result:|CPU profiling result|NVTX result:|Dependency Analysis:)"
+    r"|API calls:|(?:Warning|Error): .*(?:profil|nvprof|ERR_)"
+    r"|Unified Memory profiling result:|CPU profiling result|NVTX result:|Dependency Analysis:)"
 )
 _PRINTED = re.compile(
     r"^\s*Start +Duration +Grid Size +\(?Block Size\)?|^\s*(?:Type +)?Time ?\(%\) +Time +Calls +Avg +Min +Max +Name"
@@ -30,7 +31,7 @@ _PRINTED = re.compile(
 _LIKELY = (
     *("prof is profiling", "profiling application", "profiling result", "metric result", "event result", "api calls"),
     *("nvtx result", "dependency analysis", "waiting time", "duration", "calls", "invocations", "context"),
-    *("avg size", "avg_size", "avg-size", "avgsize"),
+    *("== warning:", "== error:", "avg size", "avg_size", "avg-size", "avgsize"),
 )
 
 _HEADING = re.compile(r"\bName\b|\bKernel\b", re.IGNORECASE)
@@ -76,6 +77,7 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.nvprof.reader:read",
     words=(
+        *("== warning:", "== error:"),
         "prof is profiling",
         "profiling application",
         "profiling result",

@@ -46,4 +46,5 @@ FORMAT = Format(
     beside=("{stem}.def", "{stem}.marker", "{stem}/*"),
     reads_folders=True,
     prose=True,
+    binary=True,
 )

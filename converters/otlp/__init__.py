@@ -106,4 +106,5 @@ FORMAT = Format(
     read="ktrace.converters.otlp.reader:read",
     writer="ktrace.converters.otlp.writer:Writer",
     timeline=True,
+    holds="rows",
 )

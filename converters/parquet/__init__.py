@@ -62,4 +62,5 @@ FORMAT = Format(
     scan="ktrace.converters.parquet.dataset:scanned",
     reads_folders=True,
     prose=True,
+    binary=True,
 )

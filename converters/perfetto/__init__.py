@@ -121,4 +121,5 @@ FORMAT = Format(
     timeline=True,
     overlap=True,
     about="ktrace.converters.perfetto.about:about",
+    binary=True,
 )

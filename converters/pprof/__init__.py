@@ -78,4 +78,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.pprof.reader:read",
     prose=True,
+    binary=True,
 )

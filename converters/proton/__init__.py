@@ -47,4 +47,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.proton.reader:read",
     document=True,
+    holds="whole",
 )

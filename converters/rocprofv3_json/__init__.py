@@ -36,4 +36,5 @@ FORMAT = Format(
     read="ktrace.converters.rocprofv3_json.reader:read",
     words=("rocprofiler-sdk-tool",),
     document=True,
+    holds="blocks",
 )

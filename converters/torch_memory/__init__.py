@@ -61,4 +61,5 @@ FORMAT = Format(
     read="ktrace.converters.torch_memory.reader:read",
     document=True,
     beside=("{name}-wal", "{name}-journal"),
+    holds="whole",
 )

@@ -58,4 +58,5 @@ FORMAT = Format(
     read="ktrace.converters.xctrace.reader:read",
     words=("trace-query-result", "trace-toc"),
     reads_folders=True,
+    holds="blocks",
 )

@@ -88,4 +88,5 @@ FORMAT = Format(
     read="ktrace.converters.xplane.reader:read",
     reads_folders=True,
     prose=True,
+    binary=True,
 )

@@ -16,7 +16,7 @@ from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import InputError
 from ktrace.parallel.interruption import INTERRUPTION
-from ktrace.pipeline.selection import ReadOptions, Selection
+from ktrace.pipeline.selection import BatchOptions, Selection
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the result of each input to this file."
 )
-@selection_options(ReadOptions)
+@selection_options(BatchOptions)
 @click.pass_context
 def command(
     ctx: click.Context,

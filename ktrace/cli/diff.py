@@ -72,8 +72,9 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     shell_complete=complete_by,
     callback=listed(str),
     help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source, "
-    "op, shape, module, range, pass, api, idle, collective, critical-path, phase, batch.",
+    "op, shape, module, range, pass, api, idle, collective, critical-path, phase, batch, breakdown.",
 )
+@click.option("--why", is_flag=True, help="Split the change into causes that add up to it: --by breakdown.")
 @click.option(
     "--top",
     "--rows",
@@ -102,6 +103,7 @@ def command(
     output: str,
     format_: str | None,
     by: tuple[str, ...],
+    why: bool,
     top: int | None,
     total: bool,
     runs: tuple[str, str] | None,
@@ -119,6 +121,7 @@ def command(
     ktrace diff monday.json.gz tuesday.json.gz            the greatest changes first
     ktrace diff a.sqlite b.sqlite --by layer,stream       by layer and by stream
     ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 3 if it got slower
+    ktrace diff a.json b.json --why                       the causes of the change, which add up to it
     ktrace diff a.json b.json -o diff.html                a page with charts
     """
     tune_allocator()
@@ -128,6 +131,7 @@ def command(
     from ktrace.analysis.answers.diff.sentences import verdict
     from ktrace.analysis.answers.diff.sides import compare
 
+    by = tuple(dict.fromkeys((*by, "breakdown"))) if why else by
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)
     form = format_ or format_of(output)

@@ -7,7 +7,9 @@ is a module in converters/; in a distribution of its own the same module is a pa
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,25 +26,19 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Like:
-    """A kind of format: its file suffix, a title, what its test imports.
-
-    `not_grown` is the reason in tests/test_contract.py why its memory isn't tested with a grown sample.
-    """
+    """A kind of format: its file suffix, a title, what its test imports."""
 
     suffix: str
     title: str
     imports: str
-    not_grown: str = ""
 
 
 #: What `--like` takes.
 LIKES = {
     "text-table": Like(".txt", "a table of kernels in text", "from decimal import Decimal\n"),
     "csv": Like(".csv", "a CSV of kernels", "import csv\n"),
-    "sqlite": Like(
-        ".sqlite", "an SQLite database of kernels", "import sqlite3\nfrom contextlib import closing\n", "_DATABASE"
-    ),
-    "trace-json": Like(".json", "Trace Event JSON", "import json\n", "_BLOCKS"),
+    "sqlite": Like(".sqlite", "an SQLite database of kernels", "import sqlite3\nfrom contextlib import closing\n"),
+    "trace-json": Like(".json", "Trace Event JSON", "import json\n"),
     "json": Like(".jsonl", "JSON Lines of kernels", "import json\n"),
 }
 
@@ -135,28 +131,21 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
     made[root / f"tests/converters/test_{fmt.module}.py"] = test.encode()
     made[root / f"tests/golden_rows/{fmt.name}.json"] = fmt.text(f"{fmt.like}/golden.json").encode()
     made[root / f"docs/formats/{fmt.name}.md"] = fmt.text("common/page.md").encode()
-    listed = root / "converters/listed.py"
-    functions = (f'{function}="ktrace.converters.{fmt.module}:{function}"' for function in ("probe", "read"))
-    declared = f'name="{fmt.name}", title="{fmt.title}", patterns=("{fmt.pattern}",), {", ".join(functions)}'
+    samples = root / "samples/README.md"
     changed = {
-        formats: _before(formats, '    *("table",', f'    "{fmt.module}",'),
-        listed: _before(listed, '    Format(name="table",', f"    Format({declared}),"),
-        root / "docs/formats.md": _before(
-            root / "docs/formats.md", "| [table](", f"| [{fmt.name}](formats/{fmt.name}.md) | yes | | {fmt.title} |"
-        ),
-        root / "docs/README.md": _before(
-            root / "docs/README.md",
-            "| Recognised, not read",
-            f"| {fmt.title} | [{fmt.name}](formats/{fmt.name}.md) |",
-        ),
-        root / "samples/README.md": _appended(
-            root / "samples/README.md", f"| `{fmt.name}/first-run{suffix}` | nothing: three kernels |"
-        ),
+        formats: _before(formats, '    "Any table"', f'    "{fmt.title}": "{fmt.module}",'),
+        samples: _appended(samples, f"| `{fmt.name}/first-run{suffix}` | nothing: three kernels |"),
     }
-    if reason := LIKES[fmt.like].not_grown:
-        contract = root / "tests/test_contract.py"
-        changed[contract] = _before(contract, "    **dict.fromkeys(", f'    "{fmt.name}": {reason},')
-    return _write(made, changed)
+    return [*_write(made, changed), *_generated(root)]
+
+
+def _generated(root: Path) -> list[Path]:
+    """Writes anew what repeats the declarations of formats, as a program of the checkout, and returns these files."""
+    import subprocess
+
+    for command in (("-m", "ktrace.converters.formats"), ("docs/generate.py",)):
+        subprocess.run([sys.executable, *command], cwd=root, env=os.environ | {"PYTHONPATH": "."}, check=True)
+    return [root / name for name in ("converters/listed.py", "docs/formats.md", "docs/README.md")]
 
 
 def in_package(fmt: NewFormat, folder: Path) -> list[Path]:

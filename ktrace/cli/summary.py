@@ -56,8 +56,8 @@ _TOP_OF_TREE = 30
     shell_complete=complete_by,
     callback=listed(str),
     help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run; by what "
-    "launched it on the host: op, shape, module, range, pass. Or ask: api, idle, collective, roofline, "
-    "critical-path, phase, batch, request, memory, launch, limits, duration, copy, sequence, queue, wait.",
+    "launched it on the host: op, shape, module, range, pass. Or ask: api, idle, breakdown, collective, "
+    "roofline, critical-path, phase, batch, request, memory, launch, limits, duration, copy, sequence, queue, wait.",
 )
 @click.option("--tree", is_flag=True, help="Nest what --by names of range, module, op and kernel: the call tree.")
 @click.option(

@@ -35,7 +35,7 @@ from ktrace.input.limits import current, limited
 from ktrace.input.mapping import mapping_of
 from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
 from ktrace.pipeline.read import cores
-from ktrace.pipeline.selection import ReadOptions, Selection, selected
+from ktrace.pipeline.selection import BatchOptions, Selection, selected
 from ktrace.report import Report
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def batch(
     by: str | Sequence[str] = BY,
     selection: Selection | None = None,
     progress: Callable[[Outcome, BatchReport], None] | None = None,
-    **options: Unpack[ReadOptions],
+    **options: Unpack[BatchOptions],
 ) -> BatchReport:
     """Converts every input that the patterns name into one dataset: Parquet files by run, host and rank.
 
@@ -140,12 +140,12 @@ def batch(
     by : str or sequence of str
         The folders of the dataset, in this order: run, host, rank.
     selection : Selection, optional
-        As for `ktrace.convert`, without `capture`, `repair_clock`, `metrics`, `execution_trace`, `align`, `split_by`
-        and `keep_export`.
+        As for `ktrace.convert`, without `capture`, `metrics`, `execution_trace`, `align`, `explain`, `split_by` and
+        `keep_export`.
     progress : callable, optional
         Called with the outcome of each input and the report so far.
     **options
-        `from_`, `map`, `jobs`, `classify`, `rules`, `crop` and `filter` as keywords.
+        `from_`, `map`, `jobs`, `classify`, `rules`, `repair_clock`, `crop` and `filter` as keywords.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def batch(
     """
     chosen = selected(selection, options).replace(limits=current())  # workers are other processes
     keys = folder_keys(by)
-    unset = ("capture", "repair_clock", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
+    unset = ("capture", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
     chosen.require_unset("a batch", *unset)
     if dask is not None and chosen.jobs is not None:
         raise UsageError(

@@ -164,7 +164,7 @@ RANGES = "_ktrace/ranges/"
 def divided(task: Task) -> list[Task]:
     """Returns the tasks for the ranges of an input; [] if it has to be read as a whole, for instance to crop it."""
     selection = task.selection
-    if selection.crop or selection.filter or (task.stamp.size or 0) < 2 * STEP:
+    if selection.repair_clock or selection.crop or selection.filter or (task.stamp.size or 0) < 2 * STEP:
         return []
     source = Source(task.path)
     try:

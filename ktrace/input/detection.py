@@ -318,7 +318,7 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
     best = claims[0]
     if best.remedy:
         raise ClosedFormat(best.reason, path=source.path, remedy=best.remedy)
-    rivals = [match for match in claims[1:] if match.score == best.score]
+    rivals = [match for match in claims[1:] if match.score == best.score > Score.SUFFIX]
     if rivals:
         names = ", ".join(f"{match.format} ({match.reason})" for match in (best, *rivals))
         raise AmbiguousFormat(

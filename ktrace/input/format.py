@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ktrace.errors import KtraceError, error_text
@@ -140,6 +141,11 @@ class Format:
     logged
         What loggers put before its lines that it reads itself, by the layer's name (`wrapping.py`), such as "a time",
         or "any layer". Other formats get their lines without that.
+    binary
+        Its files aren't text: records have lengths or pages, and no account of single bytes is kept.
+    holds
+        What is in memory of an input beside some of its rows: "blocks" of several MB, a part of all "rows", or the
+        "whole" document, up to a limit.
     max_score
         The best score of the probe; a format that may claim any table is asked only where no other one is sure.
     package
@@ -174,6 +180,8 @@ class Format:
     logged: str = ""
     document: bool = False
     reads_folders: bool = False
+    binary: bool = False
+    holds: str = ""
     max_score: Score = Score.MAGIC
     package: str = ""
 
@@ -185,6 +193,8 @@ class Format:
                     raise TypeError(f'its {one.name} is {value!r}, not a function or "package.module:name"')
             elif not isinstance(value, str if one.name in ("name", "title") else kind):
                 raise TypeError(f"its {one.name} is a {type(value).__name__}")
+        if self.holds not in ("", "blocks", "rows", "whole"):
+            raise ValueError(f'it holds "{self.holds}", not blocks, rows or whole')
         for given, needed in (("read", "probe"), ("via", "export"), ("export", "probe"), ("ranges", "read_range")):
             if getattr(self, given) and not getattr(self, needed):
                 raise ValueError(f"it has '{given}' without '{needed}'")
@@ -216,7 +226,7 @@ class Format:
             return value
         module, _, name = value.partition(":")
         try:
-            return getattr(import_module(module), name)
+            return attrgetter(name)(import_module(module))
         except (Exception, SystemExit) as error:
             if not self.package:
                 raise

@@ -12,16 +12,27 @@ a task around its subtask   AI_CORE, stream 47, task 0, 465,180 - 252,420     KE
 a row of task_time          MIX_AIC, stream 47, task 0, 465,180 - 252,420     op_summary, stream 47, task 0, 466,760
 
 Ids of tasks are used again after a while, so that the time counts, too.
+
+A collective is device work once: as the communication operator, whose tasks are ranges.
+
+the operator   hcom_allReduce__77_0_1, 60,000 - 131,000            kernel
+its tasks      Notify_Wait, Memcpy, hcom_allReduceAicpuKernel      sync; range
+
+So msprof computes its analysis of overlaps: communication is the time of operators, and neither copies nor kernels
+named ...AicpuKernel, ...AivKernel are compute (overlap_analysis_processor.cpp). At its lowest level it lists no tasks
+of operators; those of the device are there all the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int64
+from ktrace.model.masks import NameTest, words_in
 
 SYNC = re.compile(
     r"(?:REMOTE_)?(?:EVENT|NOTIFY|Notify|CAPTURE)[_ ]?(?:RECORD|WAIT|RESET|Record|Wait)?(?:_SQE|_EX)?"
@@ -47,6 +58,9 @@ DEVICE = {"vendor": "Huawei", "kind": "NPU"}
 
 #: The type of a communication operator, which encloses its tasks.
 COMMUNICATION = frozenset({"HCCL", "COMMUNICATION"})
+
+#: Kernels that carry out a communication operator, on CPU cores or vector cores of the device.
+_of_operator = NameTest(lambda name: name.endswith(("AicpuKernel", "AivKernel")))
 
 _KINDS = ((SYNC, "sync"), (COPY, "memcpy"), (CONTROL, "overhead"), (ENCLOSING, "range"))
 
@@ -99,3 +113,45 @@ class TaskIndex:
         first, last = (np.searchsorted(self._places, numbers * (len(self._starts) + 1) + at) for at in (begins, beyond))
         found: Bools = occur & (self._tasks[numbers] == codes) & (last > first)
         return found
+
+
+class Operators:
+    """The times of communication operators: `devices`, and `starts` and `ends` in ns."""
+
+    def __init__(self, devices: Int64, starts: Int64, ends: Int64) -> None:
+        self._unions = {device: _union(starts[mine], ends[mine]) for device, mine in _by_value(devices)}
+
+    def enclose(self, devices: Int64, starts: Int64, ends: Int64) -> Bools:
+        """Whether each time lies within those of the operators of its device."""
+        found = np.zeros(len(devices), np.bool_)
+        for device, mine in _by_value(devices):
+            if device in self._unions:
+                first, last = self._unions[device]
+                at = np.searchsorted(first, starts[mine], "right") - 1
+                found[mine] = (at >= 0) & (ends[mine] <= last[at])
+        return found
+
+    def tasks(self, kinds: pa.Array, names: pa.Array, *, listed: Bools, enclosed: Bools, directed: Bools) -> Bools:
+        """Which tasks of devices repeat an operator: those that are `listed` as its own, and kernels by their name.
+
+        Where none can be listed, these are copies that an operator has `enclosed`, but for those that the host asked
+        for, which state a direction (`directed`).
+        """
+        if not self._unions:
+            return np.zeros(len(kinds), np.bool_)
+        is_copy, is_kernel = words_in(kinds, ("memcpy",)), words_in(kinds, ("kernel",))
+        return (is_copy & (listed | (enclosed & ~directed))) | (is_kernel & (listed | _of_operator(names)))
+
+
+def _by_value(values: Int64) -> Iterator[tuple[int, Int64]]:
+    """Each distinct value with its places."""
+    for value in np.unique(values).tolist():
+        yield value, np.flatnonzero(values == value)
+
+
+def _union(starts: Int64, ends: Int64) -> tuple[Int64, Int64]:
+    """Times without overlaps that cover the same, by their start."""
+    order = np.argsort(starts)
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    first = np.append(True, starts[1:] > ends[:-1])
+    return starts[first], ends[np.append(first[1:], True)]

@@ -32,7 +32,7 @@ _BUILT = re.compile(
     r"(?:^|[/\\])(?:Python|Objects|Modules|Include)[/\\]\w+\.[ch]$"
 )
 
-#: Functions of these that have no file.
+#: Functions of these, with or without a file.
 _ONLY_NAMED = re.compile(r"torch::|c10::|at::|pybind11::|std::|_*Py[A-Z_]|_start$|__libc|(?:__)?clone|start_thread")
 
 
@@ -60,4 +60,5 @@ def _rank(frame: str) -> int:
         return _NONE
     if _INSTALLED.search(file):
         return _PYTHON if file.endswith(".py") else _ANY
-    return _ANY if _BUILT.search(file) else _PROGRAM
+    is_built = _BUILT.search(file) or (not file.endswith(".py") and _ONLY_NAMED.match(frame))
+    return _ANY if is_built else _PROGRAM

@@ -182,10 +182,16 @@ _PACKED = (
 )
 
 
+#: What tells a copy's target from its source: "xfer 4.00M, AMD:1 <- AMD". C++ has no such name.
+_COPY = " <- "
+
+
 @lru_cache(maxsize=65_536)
 def short_name(name: str) -> str:
     """The short name of a kernel; names that aren't C++ are unchanged."""
     plain = without_clones(demangled(name))
+    if _COPY in plain:
+        return plain
     if "<" not in plain and "::" not in plain and "(" not in plain:
         for pattern, kept in _PACKED:
             if pattern.match(plain):

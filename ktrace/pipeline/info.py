@@ -183,6 +183,7 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
         batches = pair_halves(read_batches([str(path)], report, format=from_, map=map), report)
         _describe(info, _seen(batches, seen))
         info.catalog, info.stated, info.checks = seen.catalog, seen.stated.figures(), _checks(seen, report)
+        info.span = seen.span if seen.unset else info.span
     finally:
         spill.close()
     if str(path) != "-" and len(report.inputs) == 1:

@@ -211,9 +211,9 @@ class Selection:
     def fingerprint(self) -> str:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
-        These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs`, `limits` and
-        `keep_export` change nothing in a dataset; `capture`, `repair_clock`, `metrics`, `execution_trace`, `align`,
-        `explain`, `split_by` and `budget` aren't for datasets.
+        These fields decide: `from_`, `map`, `classify`, the text of `rules`, `repair_clock`, `crop` and `filter`.
+        `jobs`, `limits` and `keep_export` change nothing in a dataset; `capture`, `metrics`, `execution_trace`,
+        `align`, `explain`, `split_by` and `budget` aren't for datasets.
         """
         rules = self.classify if self.rules is None else Path(self.rules).read_text("utf-8")
         deciding: dict[str, Any] = {
@@ -222,6 +222,8 @@ class Selection:
             "crop": self.crop and asdict(self.crop),
             "filter": self.filter and asdict(self.filter),
         }
+        if self.repair_clock:
+            deciding["repair_clock"] = True
         if self.map is not None:
             deciding["map"] = mapping_of(self.map).text()
         from hashlib import sha256
@@ -261,11 +263,16 @@ class ReadOptions(_Common, total=False):
     classify: bool
 
 
-class Unaligned(ReadOptions, total=False):
+class BatchOptions(ReadOptions, total=False):
+    """Those of what makes datasets."""
+
+    repair_clock: bool
+
+
+class Unaligned(BatchOptions, total=False):
     """All fields but `align`, for functions that have an `align` of their own."""
 
     capture: str | Path | Sequence[str | Path]
-    repair_clock: bool
     metrics: str | Path | None
     launch_skip: int | None
     execution_trace: str | Path | None
@@ -323,11 +330,5 @@ def key_of(paths: Sequence[str], selection: Selection) -> str | None:
         return None
     from ktrace.analysis.questions.overview import cache
 
-    chosen = (
-        selection.fingerprint(),
-        selection.explain,
-        repr(selection.align),
-        selection.keep_export,
-        selection.repair_clock,
-    )
+    chosen = (selection.fingerprint(), selection.explain, repr(selection.align), selection.keep_export)
     return cache.key_of(paths, selection.from_, chosen)

@@ -34,8 +34,10 @@ import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, Batch
+from ktrace.model.json_text import dump_json
 from ktrace.model.masks import NameTest, each_source, rows_where, truth, words_in
-from ktrace.report import Report
+from ktrace.model.row_builder import to_batch
+from ktrace.report import MOVED_CLOCKS, Report
 from ktrace.stages.align.moves import PART, TOLERANCE, Move
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store import SPILL_BYTES, BatchSpool, Runs, Spill
@@ -145,6 +147,8 @@ class _Stage:
         failed = sum(one.early for one in devices.values()) >= PART * sum(one.of for one in devices.values())
         moved = {key: one for key, one in devices.items() if failed and one.early and one.early >= PART * one.of}
         _account(report, devices, moved)
+        if moved:
+            yield to_batch("catalog", list(_facts(report)))
         for number, record in enumerate(self._records):
             batch = Batch(record, self._rows.get(number))
             yield self._moved(batch, moved) if moved else batch
@@ -279,6 +283,14 @@ def _account(report: Report, devices: dict[Any, _Found], moved: dict[Any, _Found
         report.clocks.append(entry)
     if not devices:
         report.issue("clock-kept", "all devices", "no work has a known call", 0)
+
+
+def _facts(report: Report) -> Iterator[dict[str, Any]]:
+    """The rows of the catalog that say of each source what was moved."""
+    for source in dict.fromkeys(one["source"] for one in report.clocks if one["moved"]):
+        mine = [one for one in report.clocks if one["moved"] and one["source"] == source]
+        kept = [{name: value for name, value in one.items() if name not in ("source", "moved")} for one in mine]
+        yield {"entity": "source", "source": source, "id": 0, "facts": dump_json({MOVED_CLOCKS: kept})}
 
 
 def _said(one: _Found) -> str:

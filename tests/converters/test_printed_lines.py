@@ -23,9 +23,10 @@ NAMES = (
 FILES = [(name, path) for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
 
-def summaries(name: str, *columns: str, kind: str = "") -> list[tuple[Any, ...]]:
+def summaries(name: str, *columns: str, kind: str = "", metric: str = "") -> list[tuple[Any, ...]]:
     found = ktrace.read(SAMPLES / name).summaries
     rows = found[found.kind == kind] if kind else found
+    rows = rows[rows.metric == metric] if metric else rows
     return [
         tuple(None if pd.api.types.is_scalar(v) and pd.isna(v) else v for v in row)
         for row in rows[list(columns)].values.tolist()
@@ -158,16 +159,34 @@ def test_kernels_of_kokkos_add_up_to_their_total() -> None:
     ]
 
 
-def test_passes_of_unreal_are_a_tree_whose_leaves_add_up() -> None:
+def test_passes_of_unreal_are_a_tree_whose_own_times_add_up(tmp_path: Path) -> None:
     name = "unreal/two-frames-of-two-versions.log"
-    leaves = summaries(name, "name", "total", "table", kind="kernel")
-    assert leaves == [
+    passes = summaries(name, "name", "total", "table", kind="kernel", metric="duration")
+    assert passes == [
+        ("FRAME", 500_000, 0),
+        ("Scene", 0, 0),
+        ("PrePass DDM_AllOpaque (Forced by DBuffer)", 0, 0),
         ("BeginRenderingPrePass", 250_000, 0),
         ("Static", 750_000, 0),
         ("BasePass", 3_000_000, 0),
         ("Frame 17781", 2_000_000, 1),
+        ("FRDGBuilder::Execute", 0, 1),
         ("ClearGPUMessageBuffer", 1_000_000, 1),
     ]
+    whole = dict(summaries(name, "name", "total", metric="inclusive"))
+    assert (whole["FRAME"], whole["Scene"], whole["FRDGBuilder::Execute"]) == (4_500_000, 4_000_000, 1_000_000)
+    log = tmp_path / "frame.log"
+    log.write_text(
+        "LogRHI: Perf marker hierarchy, total GPU time 10.00ms\nLogRHI: 100.0%10.00ms   FRAME 3 draws 1 prims 2 verts\n"
+        "LogRHI:  40.0% 4.00ms   Shadows 8 draws 8 prims 16 verts\nLogRHI:     30.0% 3.00ms   Atlas 1 draw 4 prims\n"
+        "LogRHI:  50.0% 5.00ms   Lights 4 draws 4 prims 8 verts\n"
+    )
+    summary = ktrace.summary(log)
+    assert {one.key: one.total for one in summary.groups["kernel"]} == {
+        **{"Lights": 5e6, "Atlas": 3e6},
+        **{"FRAME": 1e6, "Shadows": 1e6},
+    }
+    assert "50.0%" in summary.verdict[0] and "10.0 ms" in summary.verdict[0]
     rows = ktrace.read(SAMPLES / name).to_arrow()["summaries"].to_pylist()
     scopes = {row["name"]: row["scope"] for row in rows}
     assert scopes["BasePass"] == ["FRAME", "Scene"]

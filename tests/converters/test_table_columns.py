@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ktrace.converters.table import probe
-from ktrace.errors import UnknownFormat
+from ktrace.errors import KtraceError, UnknownFormat
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
 from ktrace.trace import read
@@ -385,3 +385,112 @@ def test_lines_with_keys_are_no_headings(tmp_path: Path) -> None:
         with pytest.raises(UnknownFormat) as error:
             of(text, tmp_path)
         assert ("a table separated by commas" in str(error.value)) is is_table
+
+
+SHARES = "| Brick | % of compute | Avg µs | {} |\n|---|---|---|---|\n"
+SHARES += "| attention | 44.0% | 20.0 | 440 |\n| norm | 18.0% | 4.5 | 800 |\n| rope | 9.0% | 4.5 | 400 |\n"
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Count/pass", [["op", 20_000, 440], ["op", 4500, 800], ["op", 4500, 400]]),
+        ("Registers", [["op", 20_000, None], ["op", 4500, None], ["op", 4500, None]]),
+    ],
+)
+def test_a_count_of_each_pass_is_one(heading: str, expected: list[Any], tmp_path: Path) -> None:
+    assert figures(of(SHARES.format(heading), tmp_path, "t.md"), "kind", "avg", "count") == expected
+
+
+def test_averages_alone_are_figures(tmp_path: Path) -> None:
+    text = "| Kernel | Avg (us) |\n|---|---|\n| gemm | 18.2 |\n| norm | 1.5 |\n"
+    assert figures(of(text, tmp_path, "t.md"), "kind", "name", "avg") == [
+        ["metric", "gemm", 18_200],
+        ["metric", "norm", 1500],
+    ]
+    counted = (
+        text.replace("|\n", "| Calls |\n", 1).replace("---|\n", "---|---|\n").replace(" |\n| norm", " | 2 |\n| norm")
+    )
+    assert figures(of(counted, tmp_path, "u.md"), "kind", "count")[0] == ["kernel", 2]
+
+
+def test_shares_that_are_those_of_averages_make_them_the_total(tmp_path: Path) -> None:
+    text = "| Layer | Avg (ms) | % |\n|---|---|---|\n| a | 5.0 | 50 |\n| b | 3.0 | 30 |\n| c | 2.0 | 20 |\n"
+    assert figures(of(text, tmp_path, "t.md"), "name", "value") == [["a", 5e6], ["b", 3e6], ["c", 2e6]]
+    other = text.replace("50", "20").replace("| c | 2.0 | 20", "| c | 2.0 | 50")
+    assert figures(of(other, tmp_path, "u.md"), "avg", "percent") == [[5e6, 20], [3e6, 30], [2e6, 50]]
+
+
+def test_parameters_name_what_a_benchmark_measured(tmp_path: Path) -> None:
+    text = "| gpu | dtype | size | torch (ms) | ours (ms) | status |\n|---|---|---|---|---|---|\n"
+    text += (
+        "| A | f16 | 64 | 2.0 | 1.0 | pass |\n| A | f32 | 64 | 3.0 | 2.5 | pass |\n| A | f16 | 128 | 4.0 | ? | pass |\n"
+    )
+    expected = {
+        "dtype f16, size 64, torch (ms)": 2e6,
+        "dtype f16, size 64, ours (ms)": 1e6,
+        "dtype f32, size 64, torch (ms)": 3e6,
+        "dtype f32, size 64, ours (ms)": 2.5e6,
+        "dtype f16, size 128, torch (ms)": 4e6,
+    }
+    assert variants(of(text, tmp_path, "t.md")) == expected
+
+
+def test_one_time_of_a_single_number_has_no_name() -> None:
+    text = "| run | nanoseconds |\n|---|---|\n| 1 | 1234 |\n| 2 | 1230 |\n"
+    found = probe(Sample("some.md", text.encode()))
+    assert found is None or found.score == Score.NEAR
+
+
+def test_cells_without_letters_are_no_names(tmp_path: Path) -> None:
+    text = "| N | depth | ms/run | load 1/5/15 |\n|---|---|---|---|\n"
+    text += "| 256 | 1 | 210 | 3.96 / 4.16 |\n| 320 | 2 | 215 | 3.89 / 4.13 |\n"
+    assert set(variants(of(text, tmp_path, "t.md"))) == {"N 256, depth 1, ms/run", "N 320, depth 2, ms/run"}
+
+
+def test_the_figures_of_one_thing_have_no_names() -> None:
+    text = "| Stat | Value (us) |\n|---|---|\n| count | 6 |\n| min | 284 |\n| mean | 303 |\n| p90 | 314 |\n"
+    found = probe(Sample("some.md", text.encode()))
+    assert found is None or found.score == Score.NEAR
+
+
+@pytest.mark.parametrize("between", ["", "Sorted by total time\n", "Sorted by total time\nin one thread\n\n"])
+def test_a_line_above_states_the_unit(between: str, tmp_path: Path) -> None:
+    text = f"Place: GPU\nTime unit: ms\n{between}Event     Calls   Total    Min.   Max.   Ave.\n"
+    text += "mul       3       6.0      1.0    3.0    2.0\nsoftmax   2       1.0      0.4    0.6    0.5\n"
+    expected = [["mul", 3, 6e6, 2e6, 3e6], ["softmax", 2, 1e6, 5e5, 6e5]]
+    assert figures(of(text, tmp_path), "name", "count", "total", "avg", "max") == expected
+
+
+def test_a_number_of_three_groups_shows_that_commas_group(tmp_path: Path) -> None:
+    text = "| Op | Total (us) |\n|---|---|\n| a | 594,030 |\n| b | 63,331 |\n"
+    with pytest.raises(KtraceError, match="decimal or groups"):
+        of(text, tmp_path, "t.md")
+    trace = of("Rows: 1,234,567\n\n" + text, tmp_path, "u.md")
+    assert figures(trace, "name", "total") == [["a", 594_030_000], ["b", 63_331_000]]
+
+
+def test_the_same_headings_above_each_row_are_headings(tmp_path: Path) -> None:
+    head = "| test | ours | Baseline | % |\n|---|---|---|---|\n"
+    text = "".join(
+        f"{head}| `gemm {n}` | {n}.0 μs ± 1.1% (1 … 2 μs) | 7 μs ± 1% (6.6 … 7.6 μs) | 45 |\n" for n in (1, 2)
+    )
+    assert variants(of(text, tmp_path, "t.md"))["gemm 2, ours"] == 2000
+    assert len(variants(of(text, tmp_path, "t.md"))) == 4
+
+
+def test_a_rule_of_one_column_parts_rows(tmp_path: Path) -> None:
+    text = (
+        "| Model | Th | Load [ms] | Encode [ms] |\n|---|---|---|---|\n| tiny | 4 | 50 | 30 |\n| large | 4 | ? | ? |\n"
+    )
+    text += "| --- |\n| base | 8 | 96 | 220 |\n"
+    assert variants(of(text, tmp_path, "t.md"))["base, Encode [ms]"] == 220e6
+
+
+def test_a_subtotal_goes_on_in_no_line_below(tmp_path: Path) -> None:
+    rule, head = f"    {'-' * 40}\n", "    Operation               Time (ms)    Calls\n"
+    text = f"{rule}{head}{rule}    gemm_kernel                 0.274        1\n"
+    text += f"{rule}    Subtotal                    0.274\n"
+    text += f"    Thread 7 [GPU] - BACKWARD:\n{rule}{head}{rule}    other_kernel                0.243        1\n"
+    trace = of(text, tmp_path)
+    assert figures(trace, "kind", "name") == [["op", "gemm_kernel"], ["total", "Subtotal"], ["op", "other_kernel"]]

@@ -53,6 +53,9 @@ EXCEPT = {
     "csv": "*",  # headings are the first line; behind others it is any table with headings of nsys
     "openvino/runtime-model.xml": ("blank lines",),  # an XML document begins with its declaration
     "deepspeed": ("a time, a level, a place",),  # it reads the time and the rank there
+    # Lists over several lines are arguments as they were written.
+    "kineto/graph-capture-of-rocm.pt.trace.json": ("a margin",),
+    "kineto/graph-replays-of-rocm.pt.trace.json": ("a margin",),
 }
 
 

@@ -23,6 +23,8 @@ ALLOCATOR = "c10::alloc(unsigned long) (/pytorch/c10/cuda/CUDACachingAllocator.c
         ([PLAIN, MODEL, PYTHON, ALLOCATE, UNWIND], MODEL),
         ([PLAIN, MODEL, CEVAL, LINEAR, ALLOCATOR, UNWIND], MODEL),
         ([PLAIN, MODEL, KERNEL, ALLOCATOR, UNWIND], KERNEL),
+        ([PLAIN, MODEL, "_PyEval_EvalFrameDefault (/usr/src/ceval.c:1)", ALLOCATOR], MODEL),
+        ([PLAIN, "PyTorchModel (/app/PyModel.py:41)", ALLOCATOR], "PyTorchModel (/app/PyModel.py:41)"),
         ([PYTHON, LINEAR, ALLOCATOR, UNWIND], LINEAR),
         ([PYTHON, ALLOCATOR, UNWIND], ALLOCATOR),
         ([PYTHON, "my_malloc", ALLOCATE, UNWIND], "my_malloc"),

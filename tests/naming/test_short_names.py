@@ -70,6 +70,7 @@ SHORT = {
     "Memcpy HtoD (Pageable -> Device)": "Memcpy HtoD (Pageable -> Device)",
     "[CUDA memcpy DtoH]": "[CUDA memcpy DtoH]",
     "matmul:q_proj:L13": "matmul:q_proj:L13",
+    "xfer 4.00M, AMD:1 <- AMD": "xfer 4.00M, AMD:1 <- AMD",
     "": "",
 }
 

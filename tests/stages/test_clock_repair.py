@@ -241,6 +241,33 @@ def test_the_commands_have_the_option(early: int, tmp_path: Path) -> None:
     assert merged.exit_code == 0
 
 
+@pytest.mark.parametrize("name", ["out.perfetto", "out.json", "out.jsonl", "out.parquet", "run.parquet/"])
+def test_that_clocks_were_repaired_outlasts_conversion(name: str, tmp_path: Path) -> None:
+    """The offset and its bounds are a fact of the source; a sound run has none."""
+    for early, said in ((20_000, True), (0, False)):
+        path = written(tmp_path / f"run{early}.jsonl", _rows(early))
+        ran = ["batch", "--jobs", "1"] if name.endswith("/") else ["convert"]
+        out = str(tmp_path / f"{early}" / name)
+        Path(out).parent.mkdir()
+        done = CliRunner().invoke(cli, [*ran, str(path), "--repair-clock", "-o", out])
+        assert done.exit_code == 0, done.output
+        (clock,) = json.loads(
+            CliRunner().invoke(cli, ["check", str(path), "--repair-clock", "--format", "json"]).stdout
+        )["clocks"]
+        kept = [one for one in ktrace.summary(out).checks if one.code == "check.clock_repaired"]
+        assert len(kept) == said
+        for one in kept:
+            assert (one.value, one.subject["device"]) == (clock["offset_ns"], clock["device"])
+            assert one.details == {key: clock[key] for key in ("early", "most_ns", "drift_ppm", "slack_ns")}
+
+
+def test_a_batch_is_made_anew_with_repaired_clocks(tmp_path: Path) -> None:
+    """Datasets with and without differ, and each is kept where it is asked for again."""
+    path, out = written(tmp_path / "run.jsonl", _rows(20_000)), tmp_path / "run.parquet"
+    made = [len(ktrace.batch(path, out, jobs=1, repair_clock=repair).done) for repair in (False, True, True, False)]
+    assert made == [1, 1, 0, 1]
+
+
 def test_rows_are_the_same_in_batches_of_any_size(tmp_path: Path) -> None:
     from ktrace.pipeline.read import read_batches
     from ktrace.report import Report

@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
+
+import numpy as np
 
 import ktrace
 from ktrace.analysis.answers.diff import NOISE, UNKNOWN
 from ktrace.analysis.answers.diff.comparison import Diff, gate
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.breakdown import BreakdownAnswer
 
 from . import plants
 from .kineto import write
@@ -171,10 +176,64 @@ def synchronisation(seed: int, folder: Path) -> Answered:
     return Answered(True, first, named, not first and "Look first" in said[-1], said=tuple(said))
 
 
+#: What is planted for `diff --why`: by the part that it adds to, or the other one that may take its place.
+WHY: dict[str, Callable[[Random], Plant]] = {
+    "compute: gemm": lambda chance: plants.slow_kernel("gemm", chance.uniform(1.2, 1.8)),
+    "compute: attention": lambda chance: plants.slow_kernel("attention", chance.uniform(1.2, 1.8)),
+    "idle: data loading": lambda chance: plants.slow_loader(chance.randint(15_000_000, 40_000_000)),
+    "idle: synchronisation": lambda chance: plants.synchronisation(every=chance.choice([2, 3])),
+    "exposed copies": lambda chance: plants.extra_copy(1 << chance.choice([21, 22, 23])),
+    "idle: launch-bound": lambda chance: plants.slow_host(chance.uniform(2, 4)),
+}
+#: What follows a wait is launched too late, and a slow host is slow after waits, too.
+_INSTEAD = {"idle: synchronisation": "idle: launch-bound", "idle: launch-bound": "idle: synchronisation"}
+
+
+def why(seed: int, folder: Path) -> Answered:
+    """Two of `WHY` at once: parts add up to the time of devices at each step, and the causes come in the right order.
+
+    The order is that of what each costs alone, by the schedule; what costs less than a tenth may be hidden.
+    """
+    chance = Random(seed)
+    planted = {part: WHY[part](chance) for part in chance.sample(list(WHY), 2)}
+    a = build(seed, layers=4)
+    alone = {part: _device_time(build(seed, run=1, plants=[one], layers=4)) for part, one in planted.items()}
+    b = build(seed, run=1, plants=list(planted.values()), layers=4)
+    costs = {part: time - _device_time(a) for part, time in alone.items()}
+    ordered = sorted(costs, key=lambda part: -costs[part])
+    matters = [part for part in ordered if costs[part] >= 0.1 * (_device_time(b) - _device_time(a))]
+    paths = write(a, folder / "a.json"), write(b, folder / "b.json")
+    diff = ktrace.diff(*paths, by=["breakdown"])
+    exact = all(_adds_up(ktrace.summary(path, by=["breakdown", "step"])) for path in paths)
+    slower = [one.key for one in diff.rows["breakdown"] if one.delta > 0][: len(matters)]
+    right = [named in (part, _INSTEAD.get(part)) for part, named in zip(matters, slower, strict=True)]
+    if len(matters) == 2 and costs[matters[0]] < 1.3 * costs[matters[1]]:  # either may come first
+        right = [{*slower} <= {*matters, *map(_INSTEAD.get, matters)}]
+    said = diff.verdict[1]
+    return Answered(
+        exact, all(right), all(part in said for part in slower[:1]), not all(right), said=tuple(diff.verdict)
+    )
+
+
+def _device_time(world: World) -> float:
+    """The time of a step: from the first until devices are done with the last."""
+    steps = Truth(world).steps()
+    return (max(max(one.end, one.device_end or 0) for one in steps) - steps[0].begin) / len(steps)
+
+
+def _adds_up(summary: Summary) -> bool:
+    """Whether the parts of each step are the time of the devices at it."""
+    answer = summary.answers["breakdown"]
+    assert isinstance(answer, BreakdownAnswer)
+    times = np.sum([one.steps for one in answer.parts if one.steps is not None], axis=0)
+    return times.tolist() == [use.span for use in summary.step_use] and answer.whole == sum(times)
+
+
 #: Questions by name.
 COMPARED: dict[str, Callable[[int, Path], Answered]] = {
     **{f"diff, {what}": partial(compared, what=what) for what in PLANTED},
     "steps": steps,
+    "diff --why, two causes at once": why,
     "verdict, a slow loader": slow_loader,
     "verdict, a synchronisation": synchronisation,
 }

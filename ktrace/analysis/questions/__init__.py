@@ -2,6 +2,7 @@
 
 hosts/          what operators, modules and ranges of the host cost on devices
 idle            why devices are idle
+breakdown       the parts of the time of steps, which add up to it
 checks/         what is wrong with a recording, and which findings that takes away
 collectives/    size, bandwidth, skew and stragglers of collectives
 roofline/       how near the work is to what the machine can do

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
-from ktrace.analysis.work.gather import WORK, WorkInput, durations, is_at_zero, kinds_in
+from ktrace.analysis.work.gather import WORK, WorkInput, durations, is_never_set, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
@@ -63,7 +63,7 @@ class Work:
         columns = self.rows.for_source(source)
         counted = np.ones(len(columns["ts"]), np.bool_)
         if source in self.gathered.unset:
-            counted = ~is_at_zero(columns["ts"], columns["dur"])
+            counted = ~is_never_set(columns["ts"], columns["dur"])
         if self.made_up.any():
             made_up = self.made_up[columns["shape"]]
             counted &= ~made_up if not made_up.all() else True

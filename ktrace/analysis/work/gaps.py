@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.device_work import Events, Shape, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.launching import Launching, launching_of
@@ -188,8 +188,19 @@ SETUP_CALL = re.compile(
     re.A,
 )
 
-#: The first call of a name sets something up if it takes so many ns, and so many times as long as is usual.
-_LONG_SETUP, _TIMES_USUAL = 10_000_000, 20
+#: What a host is late with, other than calls and operators themselves, by the name of what it was in.
+HOST_CLASSES = {
+    "data loading": re.compile(r"data_?loader|dataset|prefetch|collate", re.I),
+    "memory allocation": re.compile(
+        r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A
+    ),
+    "loading modules": re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A),
+    "compilation": re.compile(r"dynamo|inductor|_compile\b|recompil|triton.*(compile|autotun)|autotun", re.I),
+}
+
+#: The first call of a name sets something up if it takes so many ns, the first launch of a kernel loads its module if
+#: it takes so many, and either so many times as long as is usual.
+_LONG_SETUP, _LONG_LOAD, _TIMES_USUAL = 10_000_000, 1_000_000, 20
 
 _API, _RANGE = KINDS.index("api"), KINDS.index("range")
 
@@ -297,20 +308,39 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
 def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events) -> Int64:
     """How long the launching thread set something up in each gap.
 
-    It was in a call that does nothing else, or in the first of its name, which is far longer than the others.
+    It was in a call that does nothing else, or in one that is far longer than others of its name, and is the first of
+    these, or launches the first work of a kernel.
     """
     spans = work.gathered.spans.for_source(events.source)
     name, dur = spans["name"], spans["dur"]
-    once = np.zeros(len(name), np.bool_)
-    for row in np.flatnonzero((spans["kind"] == _API) & (dur >= _LONG_SETUP)).tolist():
-        alike = np.flatnonzero(name == name[row])
-        usual = np.median(dur[alike]) if len(alike) > 2 else dur[row]
-        once[row] = spans["ts"][alike].min() == spans["ts"][row] and dur[row] >= _TIMES_USUAL * usual
+    loading = np.zeros(len(name) + 1, np.bool_)
+    loading[_spans_of_calls(_first_launches(work, events), events, work.gathered)] = True
+    once, is_long = np.zeros(len(name), np.bool_), (spans["kind"] == _API) & (dur >= _LONG_LOAD)
+    for one in np.unique(name[is_long]).tolist():
+        alike = np.flatnonzero(name == one)
+        far_longer = alike[is_long[alike] & (dur[alike] >= _TIMES_USUAL * np.median(dur[alike]))]
+        is_first = (spans["ts"][far_longer] == spans["ts"][alike].min()) & (dur[far_longer] >= _LONG_SETUP)
+        once[far_longer] = is_first | loading[far_longer]
     rows = np.flatnonzero(meanwhile.named(SETUP_CALL.search)[meanwhile.name] | np.append(once, False)[meanwhile.row])
     times = np.zeros(len(meanwhile.first), np.int64)
     np.add.at(times, meanwhile.gap[rows], meanwhile.time[rows])
     setup_time: Int64 = times[which]
     return setup_time
+
+
+def _first_launches(work: Work, events: Events) -> Int64:
+    """The calls that launched the first work of each kernel, without those that aren't known."""
+    rows = np.flatnonzero((events.call >= 0) & (events.roles != COPY))
+    if np.any(np.diff(events.ts[rows]) < 0):
+        rows = rows[np.argsort(events.ts[rows], kind="stable")]
+    number, names = work.by_shape(_name)
+    first = np.full(len(names), -1, np.int64)
+    first[number[events.shape[rows[::-1]]]] = events.call[rows[::-1]]
+    return first[first >= 0]
+
+
+def _name(shape: Shape) -> object:
+    return shape["name"]
 
 
 def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -> Bools:
@@ -410,11 +440,18 @@ def _after_its_copy(which: Int64, gaps: Gaps, events: Events) -> Int64:
 
 def names_of_calls(call: Int64, events: Events, gathered: WorkInput) -> Int32:
     """The index in `Spans.names` of each of these calls, -1 for the call -1."""
-    name_ids = np.full(len(call), -1, np.int32)
+    row = _spans_of_calls(call, events, gathered)
+    name_ids: Int32 = np.append(gathered.spans.for_source(events.source)["name"], np.int32(-1))[row]
+    return name_ids
+
+
+def _spans_of_calls(call: Int64, events: Events, gathered: WorkInput) -> Int64:
+    """The row of each of these calls in `Spans`, -1 for the call -1."""
+    rows = np.full(len(call), -1, np.int64)
     there = np.flatnonzero(call >= 0)
     if len(there):
-        spans = gathered.spans.for_source(events.source)
-        order = np.argsort(spans["id"], kind="stable")
-        at = positions(events.calls["id"][call[there]], spans["id"][order])
-        name_ids[there[at >= 0]] = spans["name"][order[at[at >= 0]]]
-    return name_ids
+        ids = gathered.spans.for_source(events.source)["id"]
+        order = np.argsort(ids, kind="stable")
+        at = positions(events.calls["id"][call[there]], ids[order])
+        rows[there[at >= 0]] = order[at[at >= 0]]
+    return rows

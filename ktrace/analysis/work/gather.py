@@ -233,7 +233,9 @@ class WorkInput:
         self.spans_of: dict[str, tuple[int, int]] = {}
         self.recorded: dict[str, tuple[int, int]] = {}  # the same without the profiler's own ranges
         self.remarks: list[tuple[str, str]] = []  # what the profiler said: ERROR, WARNING or "", and the text
-        self._at_zero: dict[str, tuple[int, int]] = {}  # source -> events with begin and duration 0, and all events
+        self._never_set: dict[
+            str, tuple[int, int, int]
+        ] = {}  # source -> events that may have no time, all, first begin
 
     @cached_property
     def steps(self) -> list[str | None]:
@@ -366,12 +368,13 @@ class WorkInput:
 
     def _widen(self, batch: Batch) -> None:
         source, ts, dur = source_of(batch), batch.column("ts").to_numpy(), durations(batch)
-        at_zero = is_at_zero(ts, dur)
+        never_set = is_never_set(ts, dur)
         of_tool = words_in(batch.column("cat"), _OWN_RANGES) if batch.has("cat") else np.zeros(len(ts), np.bool_)
-        count, of = self._at_zero.get(source, (0, 0))
-        self._at_zero[source] = count + int(np.count_nonzero(at_zero)), of + len(ts)
-        if at_zero.any():
-            ts, dur, of_tool = ts[~at_zero], dur[~at_zero], of_tool[~at_zero]
+        count, of, first = self._never_set.get(source, (0, 0, 0))
+        first = min(first, int(ts[never_set].min(initial=0)))
+        self._never_set[source] = count + int(np.count_nonzero(never_set)), of + len(ts), first
+        if never_set.any():
+            ts, dur, of_tool = ts[~never_set], dur[~never_set], of_tool[~never_set]
         if len(ts):
             ends = ts + np.maximum(dur, 0)
             self.spans_of[source] = _around(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
@@ -384,15 +387,15 @@ class WorkInput:
         """Events whose time was never set, once all batches have been seen, by source.
 
         Their number, that of all events, and by how many ns they lie before all others. Begin and duration of such
-        events are 0, long before all others; nearer to these, 0 is a time like any other, and widens the span.
+        events are 0 or -1, long before all others; nearer to these, that is a time like any other, and widens the span.
         """
         counts: dict[str, tuple[int, int, int]] = {}
-        for source, (count, of) in self._at_zero.items():
+        for source, (count, of, first) in self._never_set.items():
             begin, end = self.spans_of.get(source, (0, 0))
             if count and begin > max(_LONG_BEFORE, _TIMES_BEFORE * (end - begin)):
                 counts[source] = count, of, begin
             elif count:
-                self.spans_of[source] = _around(self.spans_of.get(source), (0, 0))
+                self.spans_of[source] = _around(self.spans_of.get(source), (first, 0))
         return counts
 
     @cached_property
@@ -408,10 +411,21 @@ class WorkInput:
 SELF_ON_DEVICE = re.compile(r"Self (?!CPU)(\w+)( time total)?")
 
 
-def is_at_zero(ts: Int64, dur: Int64) -> Bools:
-    """Which events have 0 for both begin and duration, as records do whose time was never set."""
-    at_zero: Bools = (ts == 0) & (dur == 0)
-    return at_zero
+def _is_self_time(batch: Batch) -> Bools:
+    """Which rows are an operator's own time on devices."""
+    return NameTest(lambda name: SELF_ON_DEVICE.fullmatch(name) is not None)(batch.column("metric"))
+
+
+#: Times that say that none was set: 0, and -1 in ns, us and ms.
+_NO_TIMES = (0, -1, -1_000, -1_000_000)
+
+
+def is_never_set(ts: Int64, dur: Int64) -> Bools:
+    """Which events have neither begin nor duration, as records do whose time was never set."""
+    if int(ts.min(initial=1)) > 0:
+        return np.zeros(len(ts), np.bool_)
+    found: Bools = np.isin(ts, _NO_TIMES) & ((dur == 0) | ((ts < 0) & (dur == UNFINISHED)))
+    return found
 
 
 def inside_kernels(batch: Batch) -> Bools:

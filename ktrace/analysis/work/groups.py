@@ -22,8 +22,8 @@ _HEADINGS = {"host": "name", "samples": "function"}
 
 
 def heading_of(by: str, work: str) -> str:
-    """What people read above groups by one of `BY`, for what was added up (`Summary.work`)."""
-    return _HEADINGS.get(work, by) if by == "kernel" else by
+    """What people read above groups, for what was added up (`Summary.work`)."""
+    return _HEADINGS.get(work, by) if by == "kernel" else "part" if by == "breakdown" else by
 
 
 #: Groups kernels without an operation by their whole names; in `groups` only if asked for.
@@ -131,7 +131,8 @@ class Window(NamedTuple):
 
     `steps` is the number of steps, 0 of a recording without. `whole` has all of it but the `setup`.
     `before` and `after` are without work of the device. Before the first work the launching thread was in `setup` for
-    some time, and of the rest longest in `host`, for `host_time`; "" where that isn't known.
+    some time, and of the rest longest in `host`, for `host_time`; "" where that isn't known. `is_told`: whether the
+    source has anything that the host did.
     """
 
     steps: int
@@ -141,6 +142,7 @@ class Window(NamedTuple):
     setup: int
     host: str
     host_time: int
+    is_told: bool
 
     @property
     def outside(self) -> int:

@@ -17,17 +17,31 @@ import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMPUTE
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
 from ktrace.naming.phases import LOOP, PASS, PROMPT, SEVERAL
 from ktrace.stages.select.dependents import queued_until
+from ktrace.stages.select.wanted import step_of
 
 Shape = dict[str, Any]
 
 #: Later than all times.
 _NEVER = np.int64(1 << 62)
+
+
+def labels_of_steps(gathered: WorkInput) -> tuple[list[str], Int32]:
+    """The names of all steps in their order, and the index among them of the step of each meaning, -1 for none."""
+    labels = sorted({step for step in gathered.steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
+    return labels, indices_of(gathered.steps, labels)
+
+
+def indices_of(meanings: list[str | None], words: list[str]) -> Int32:
+    """The index of each meaning among the words, -1 for None."""
+    number = {word: place for place, word in enumerate(words)}
+    return np.array([-1 if word is None else number[word] for word in meanings], np.int32)
 
 
 class MarkedRanges(NamedTuple):

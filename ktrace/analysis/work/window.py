@@ -39,7 +39,7 @@ def _windows(work: Work, events: Events) -> list[Window]:
     (begins, ends), steps = _bounds(work, events)
     order = events.by_device
     firsts = np.flatnonzero(group_start_mask((events.places[0][order],)))
-    windows = []
+    windows, is_told = [], len(work.gathered.spans.for_source(events.source)["ts"]) > 0
     for at, span in zip(firsts.tolist(), events.spans.tolist(), strict=True):
         first = int(events.ts[order[at]])
         begin, last = min(begins, first), first + span
@@ -48,7 +48,8 @@ def _windows(work: Work, events: Events) -> list[Window]:
         setup, waited, host, host_time = _host_until(work, events, int(order[at]), begin)
         queued += waited
         before, end = max(0, first - queued - begin - setup), max(ends, last)
-        windows.append(Window(steps, end - begin - setup - queued, before, end - last, setup, host, host_time))
+        whole = end - begin - setup - queued
+        windows.append(Window(steps, whole, before, end - last, setup, host, host_time, is_told))
     return windows
 
 
@@ -58,10 +59,15 @@ def _bounds(work: Work, events: Events) -> tuple[tuple[int, int], int]:
     stepping = np.array([*(name is not None for name in names), False], np.bool_)
     rows = np.flatnonzero(stepping[marks["meaning"]] & (marks["dur"] > 0))
     if not len(rows):
-        gathered = work.gathered
-        return gathered.recorded.get(events.source) or gathered.spans_of[events.source], 0
+        return recorded(work, events), 0
     ts, steps = marks["ts"][rows], {names[one] for one in marks["meaning"][rows].tolist()}
     return (int(ts.min()), int((ts + marks["dur"][rows]).max())), len(steps)
+
+
+def recorded(work: Work, events: Events) -> tuple[int, int]:
+    """Begin and end of the recording of a source, without what the profiler itself did."""
+    gathered = work.gathered
+    return gathered.recorded.get(events.source) or gathered.spans_of[events.source]
 
 
 def _launched(events: Events, row: int) -> int:

@@ -2,9 +2,11 @@
 
     FORMS = Forms(
         "rocket",
+        (" took ",),
         Form("", r"run (?P<name>\\S+):", opens=True),                            a heading: the scope below it
         Form("kernel", r" *(?P<name>\\S+) took (?P<total>[\\d.]+) (?P<unit>[mun]?s)", columns={"device": 0}),
     )
+    FORMAT = FORMS.format("rocket", "Rocket: time of stages", "*.log")
 
 Groups have the names of columns: `name`; the figures total, avg, median, min, max, stddev, p95, p99, value;
 count and percent; those of places. `unit` is the unit of the figures, `total_unit` that of one. A line with `ts`
@@ -21,11 +23,12 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.input.format import Match, Score
+from ktrace.input.format import Format, Match, Score
 from ktrace.input.source import Sample, Source
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import nanoseconds, number, to_ns
 from ktrace.kit.text.titles import likely_lines
+from ktrace.kit.text.trees import TimeTree
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -70,6 +73,8 @@ class Form:
         Its groups belong to the row of the next line.
     inner
         The kind of a row that has others nested in it.
+    includes
+        The `total` of a row includes those nested in it: its own time becomes the row, the whole one a metric.
     sign
         A line of it alone says what the text is.
     """
@@ -85,6 +90,7 @@ class Form:
     within: bool = False
     carries: bool = False
     inner: str = ""
+    includes: bool = False
     sign: bool = True
 
 
@@ -112,6 +118,10 @@ class Forms:
         """Yields a row for each line of a form that has a kind."""
         yield from _Reading(self, source, conversion).batches()
 
+    def format(self, name: str, title: str, *patterns: str) -> Format:
+        """The format of texts that are read by these forms alone, to be declared as FORMAT beside FORMS."""
+        return Format(name, title, patterns, probe=self.probe, read=self.read, words=self.words, prose=True)
+
 
 class _Reading:
     """The state of reading: the heading above, what a line carries to the next, the rows that are nested."""
@@ -128,6 +138,7 @@ class _Reading:
         self._waits = 0
         self._nested: list[tuple[int, str]] = []
         self._pending: tuple[Form, Columns, int] | None = None
+        self._tree = TimeTree(self._rows, [])
 
     def batches(self) -> Iterator[Batch]:
         self._rows.fact("source", facts={"tool": self._forms.tool, **self._forms.facts})
@@ -241,6 +252,11 @@ class _Reading:
         """Adds a row; one that may have others nested in it when the next line is known."""
         columns["args"] = self._shared | columns["args"]
         scope = list(columns.pop("scope", self._scope))
+        if form.includes and columns.get("unit") == "ns":
+            kind, name, total = columns.pop("kind", form.kind), columns.pop("name", ""), columns.pop("total")
+            columns |= {"table": self._table if self._table >= 0 else None, "args": columns.pop("args") or None}
+            self._tree.add(indent, kind, name, total, **columns)
+            return
         if not form.inner:
             self._flush(None)
             self._row(form.kind, columns, scope)
@@ -253,7 +269,9 @@ class _Reading:
         self._pending = (form, columns | {"scope": scope}, indent)
 
     def _flush(self, indent: int | None) -> None:
-        """Adds the row that waits for the next line, which has this indentation."""
+        """Adds the row that waits for the next line, which has this indentation; None ends the tree, too."""
+        if indent is None:
+            self._tree.finish()
         if self._pending:
             form, columns, own = self._pending
             self._pending = None

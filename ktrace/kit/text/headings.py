@@ -54,7 +54,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
         "iterations",
         "invocations",
     ),
-    "avg": ("avg", "average", "mean", "avg time", "average time", "mean time", "avg duration", "time avg"),
+    "avg": ("avg", "ave", "average", "mean", "avg time", "average time", "mean time", "avg duration", "time avg"),
     "median": ("med", "median", "med time", "median time", "p50"),
     "min": ("min", "minimum", "min time", "minimum time", "min duration"),
     "max": ("max", "maximum", "max time", "maximum time", "max duration", "peak time", "peak"),

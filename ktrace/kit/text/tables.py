@@ -17,6 +17,7 @@ A format passes a function that recognises its headings, usually `Columns.match`
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -97,6 +98,12 @@ _FIGURE = re.compile(r"(?:^|\s)\d")
 
 #: Cells of a row that stands for others.
 _DOTS = re.compile(r"(?:\.{2,3}|…|⋮|⋯|·|:)")
+
+#: A number of three groups of digits and more: its commas aren't decimal.
+_GROUPS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3}){2,}(?![\w,])")
+
+#: Lines above a table that may state the unit of its times.
+_MOST_TEXTS = 3
 
 #: Lines that are examined for the decimal separator of a file, and by a probe.
 _EXAMINED_LINES = 2_000
@@ -254,7 +261,7 @@ def _has_decimal_commas(lines: _Lines, recognise: Recogniser) -> bool:
     scan = _Scan(SampleLines(texts), recognise, commas=True)
     for _ in scan.items():
         pass
-    problem = scan.evidence.problem
+    problem = "" if any(map(_GROUPS.search, texts)) and not scan.evidence.commas else scan.evidence.problem
     if problem and isinstance(lines, Lines):
         raise DamagedInput(
             problem,
@@ -279,16 +286,16 @@ def may_have_tables(sample: Sample) -> bool:
 def headings_at(lines: Sequence[str], number: int, recognise: Recogniser) -> Table | None:
     """Returns the recognised table whose headings are in that line (from 1), whatever is above it; for probes."""
     scan = _Scan(
-        SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), recognise, above=_text_above(lines, number)
+        SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), recognise, above=_texts_above(lines, number)
     )
     first = next(scan.items(), None)
     return replace(first, line=number) if isinstance(first, Table) and first.line == 1 else None
 
 
-def _text_above(lines: Sequence[str], number: int) -> str:
-    """The nearest line with words above a line."""
-    above = lines[max(number - 4, 0) : number - 1]
-    return next((line for line in reversed(above) if line.strip() and not is_rule(line)), "")
+def _texts_above(lines: Sequence[str], number: int) -> list[str]:
+    """The lines with words right above a line, the nearest first."""
+    above = reversed(lines[max(number - 5, 0) : number - 1])
+    return [line for line in above if line.strip() and not is_rule(line)][:_MOST_TEXTS]
 
 
 class Below:
@@ -317,7 +324,9 @@ class _TableRows(NamedTuple):
 class _Scan:
     """The state of reading: the titles above the current line, and the open table."""
 
-    def __init__(self, lines: _Lines, recognise: Recogniser, *, commas: bool = False, above: str = "") -> None:
+    def __init__(
+        self, lines: _Lines, recognise: Recogniser, *, commas: bool = False, above: Sequence[str] = ()
+    ) -> None:
         self._lines = lines
         self._recognise = recognise
         self._commas = commas
@@ -331,7 +340,7 @@ class _Scan:
         self._prefixed = False
         self._framed = False
         self._rule = ""  # the line above if it is a rule
-        self._text = above  # the last text outside of tables
+        self._texts = deque(above, maxlen=_MOST_TEXTS)  # the last texts outside of tables, the nearest first
         self._is_open = False  # the box of the table
 
     def items(self) -> Iterator[Table | Row | Text]:
@@ -339,7 +348,7 @@ class _Scan:
             found = self._item_in(line, first=self._prefixed or self._begins_with_prefix(line.text))
             if found is None:
                 self._interrupt(line.text, between_rows=self._pieces(self._peek() or "", 1) is not None)
-                self._text = line.text
+                self._texts.appendleft(line.text)
                 yield Text(line.number, line.text, self._path)
             else:
                 yield from found
@@ -461,7 +470,9 @@ class _Scan:
         if is_ellipsis(pieces):
             return _TableRows(pieces, more)
         explicit = isinstance(table.layout, (Pipes, Markup)) and not self._interrupted
-        is_heading = is_rule(self._peek(ahead + more + 1) or "") and sum(map(bool, map(str.strip, pieces))) > 1
+        below = self._peek(ahead + more + 1) or ""
+        is_heading = is_rule(below) and sum(map(bool, map(str.strip, pieces))) > 1
+        is_heading = is_heading and ("|" not in below or len(table.layout.split(below) or ()) == len(pieces))
         return _TableRows(pointed, more) if explicit and not is_heading else None
 
     def _split(self, layout: Layout, text: str, ahead: int, columns: int) -> tuple[list[str] | None, int]:
@@ -566,7 +577,7 @@ class _Scan:
             count, units = self._under(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
             ahead, columns = candidate.lines + count, len(candidate.texts)
-            below = Below(partial(self._rows_below, candidate.layout, ahead, columns))
+            below = Below(partial(self._rows_below, candidate, ahead, columns))
             headings, fields = self._recognised(headings, below)
             is_boxed = bool(self._rule) and begins_with_edge(self._rule)
             table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields, is_boxed)
@@ -594,7 +605,7 @@ class _Scan:
     ) -> tuple[tuple[Heading, ...], dict[str, int] | None]:
         """The headings and their fields, with the unit that the title or the text above states if they have none."""
         fields = self._recognise(headings, below)
-        above = (*(title.text for title in self._path[-1:]), self._text, *(head.text for head in headings))
+        above = (*(title.text for title in self._path[-1:]), *self._texts, *(head.text for head in headings))
         unit = next(filter(None, map(unit_in, above)), "") if fields is None else ""
         if not unit or any(is_time(head.unit) for head in headings):
             return headings, fields
@@ -614,16 +625,18 @@ class _Scan:
             units = [piece.strip() for piece in pieces]
         return _MOST_BELOW, units
 
-    def _rows_below(self, layout: Layout, ahead: int, columns: int) -> Iterator[list[str]]:
-        """Yields the cells of the rows from a line on, up to one that isn't a row."""
+    def _rows_below(self, head: Candidate, ahead: int, columns: int) -> Iterator[list[str]]:
+        """Yields the cells of the rows from a line on, up to one that isn't a row, or is the same headings."""
+        layout = head.layout
         while (text := self._peek(ahead)) is not None:
             if is_rule(text):
                 ahead += 1
                 continue
             pieces, more = self._split(layout, text, ahead, columns)
-            if pieces is None:
+            cells = [piece.strip() for piece in pieces or ()]
+            if not cells or cells == head.texts:
                 return
-            yield self._with_points([piece.strip() for piece in pieces])
+            yield self._with_points(cells)
             ahead += 1 + more
 
     def _pass_header(self, table: Table, lines: int) -> None:

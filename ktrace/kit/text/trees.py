@@ -58,11 +58,12 @@ class TimeTree:
         rows = self._rows
         for node in self._nodes:
             percent = node.columns.pop("percent", None)
-            place: dict[str, Any] = {"table": node.columns.get("table"), "scope": node.scope}
+            scope = node.scope or None
+            place: dict[str, Any] = {"table": node.columns.get("table"), "scope": scope}
             own = max(node.total - node.within, 0.0)
             share = {"percent": percent} if percent is not None and not node.within else {}
             columns = node.columns | {node.figure: own, "unit": "ns"} | share
-            number = rows.summary(node.kind, node.name, **columns, scope=node.scope)
+            number = rows.summary(node.kind, node.name, **columns, scope=scope)
             if node.within:
                 share = {"percent": percent} if percent is not None else {}
                 metric: dict[str, Any] = {"metric": INCLUSIVE, "unit": "ns", node.figure: node.total} | share

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .headings import figure
+from .headings import figure, is_total
 from .layouts import SIDES, Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule
 
 #: Gives the text of the line that many lines after the current one; None past the end.
@@ -38,7 +38,7 @@ def whole_row(layout: Layout, text: str, peek: Peek, *, after_rule: bool = False
     The pieces are None if the line can't be a row. `after_rule`: the line above is a rule.
     """
     pieces = layout.split(text)
-    if pieces is None or isinstance(layout, (Delimited, Words)):
+    if pieces is None or isinstance(layout, (Delimited, Words)) or any(map(is_total, pieces)):
         return pieces, 0
     if not after_rule and not _may_continue(layout, len(pieces), peek(1)):
         return pieces, 0

@@ -4,7 +4,11 @@
     [{...}, {...},
     {"ph": "X", ...}\\n{"ph": "X", ...}\\n
 
+    read_dialect(source, conversion, dialect, change=None, member=None, part=None) -> Iterator[Batch]
     read_document(source, conversion, rows, member, folded, quoted=False, part=None) -> Iterator[Batch]
+
+    dialect
+        has rules for events; `change` gets each batch that they make, in any process.
 
     rows(events: Events, conversion: Conversion) -> Iterator[Batch]
         is called with some events of the document at a time, in any process, with the `conversion.report` of that part;
@@ -51,9 +55,10 @@ chunk, where reading the whole document ends its chunks, too, so that ids are th
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -75,7 +80,9 @@ from ktrace.report import Report
 from . import chunks
 from .chunks import CHUNK, Nest, Text, Value, own_key, place_of, value_at
 from .decode import MOST_EVENTS, Decoder
+from .dialect import Dialect
 from .events import LARGEST_MEMBER, Events, Member, MemberOf, Moves, RowsOf, elements_of
+from .phases import mapper
 from .salvage import EVENT, Repair, is_json, may_try, mend, mend_document, mend_value, mend_words, resume, salvage
 
 #: A stored (compressed) file of at least this many bytes is read by several processes.
@@ -90,9 +97,12 @@ def read_document(
     folded: Container[str] = (),
     *,
     quoted: bool = False,
+    quiet: bool = False,
     part: ByteRange | None = None,
 ) -> Iterator[Batch]:
     """Yields the batches of a document; memory is bounded by the batch, whatever the size of the document.
+
+    A `quiet` reading is one more than that of the user's input, and counts no progress.
 
     Raises DamagedInput if it isn't Trace Event JSON at all.
     """
@@ -102,7 +112,7 @@ def read_document(
                 yield from rows(events, conversion)
         return
     with (
-        _opened(source, conversion) as (stream, file),
+        _opened(source, conversion, quiet=quiet) as (stream, file),
         closing(
             iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted, part=part))
         ) as items,
@@ -116,8 +126,30 @@ def read_document(
                 yield item
 
 
+def read_dialect(
+    source: Source,
+    conversion: Conversion,
+    dialect: Dialect,
+    change: Callable[[Batch], Batch] | None = None,
+    member: MemberOf | None = None,
+    *,
+    part: ByteRange | None = None,
+) -> Iterator[Batch]:
+    """Yields the batches of a document by the rules of a dialect, each as `change` returns it, in any process.
+
+    Raises DamagedInput if it isn't Trace Event JSON at all.
+    """
+    rows = mapper(dialect) if change is None else partial(_changed, mapper(dialect), change)
+    member = member or (lambda found, conversion: ())
+    return read_document(source, conversion, rows, member, dialect.folded, quoted=dialect.quoted, part=part)
+
+
+def _changed(rows: RowsOf, change: Callable[[Batch], Batch], events: Events, conversion: Conversion) -> Iterator[Batch]:
+    return map(change, rows(events, conversion))
+
+
 @contextmanager
-def _opened(source: Source, conversion: Conversion) -> Iterator[tuple[BinaryIO, str]]:
+def _opened(source: Source, conversion: Conversion, *, quiet: bool) -> Iterator[tuple[BinaryIO, str]]:
     """Opens the text as a stream, and returns the file that contains it if several processes shall read it.
 
     Large compressed input is inflated into a temporary file first.
@@ -126,7 +158,7 @@ def _opened(source: Source, conversion: Conversion) -> Iterator[tuple[BinaryIO, 
         with source.local_path() as path, path.open("rb") as stream:
             yield stream, str(path)
     else:
-        with source.open() as stream:
+        with source.open(quiet=quiet) as stream:
             yield stream, ""
 
 

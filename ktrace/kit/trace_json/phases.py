@@ -171,7 +171,7 @@ def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
     mine = pc.is_in(batch.column("pid"), value_set=pids)
     if not mine.true_count:
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     numbers = pa.array([gpus[pid] for pid in pids.to_pylist()], pa.int64())
     device = numbers.take(pc.index_in(columns["pid"], value_set=pids))
     columns["device"] = pc.if_else(mine, device, batch.column("device"))
@@ -184,7 +184,7 @@ def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
         for host, gpu in _ENTITIES.items():
             words = pc.if_else(pc.and_(mine, pc.equal(words, host)), gpu, words)
         columns["entity"] = words.dictionary_encode()
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    return batch.replaced(columns)
 
 
 #: Columns that counters take from their event.
@@ -395,15 +395,27 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
             yield from _rows(part, rule, task, kind="instant")
 
 
+#: Names that are a number, as ids are; and names that say by themselves that they are the id of a request.
+_DIGITS = "^[0-9]+$"
+_REQUEST = (
+    "(?i)^(0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    "|(req|request|rid|cmpl|chatcmpl)[ _:#-]*[0-9a-f-]*[0-9][0-9a-f-]*)$"
+)
+
+
 def _name_by_category(draft: Draft) -> None:
-    """Names events by their category whose name is their id, a number: that is on their track, and each has another."""
-    if not {"name", "id", "cat"} <= draft.left.keys():
+    """Names events by their category whose name is the number of a request: it is on their track, or an argument."""
+    if not {"name", "cat"} <= draft.left.keys():
         return
-    name, key, cat = (plain(draft.left[member]) for member in ("name", "id", "cat"))
-    is_id = pc.and_(pc.equal(name, key), pc.match_substring_regex(name, "^(0x[0-9a-fA-F]+|[0-9]+)$"))
-    is_id = pc.fill_null(pc.and_(is_id, cat.is_valid()), False)
+    name, cat = (plain(draft.left[member]) for member in ("name", "cat"))
+    is_key = pc.equal(name, plain(draft.left["id"])) if "id" in draft.left else pa.scalar(False)
+    is_key = pc.fill_null(pc.and_(is_key, cat.is_valid()), False)
+    is_request = pc.fill_null(pc.and_(pc.match_substring_regex(name, _REQUEST), cat.is_valid()), False)
+    is_id = pc.or_(is_request, pc.and_(is_key, pc.fill_null(pc.match_substring_regex(name, _DIGITS), False)))
     if pc.any(is_id).as_py():
         draft.left["name"] = encoded(pc.if_else(is_id, cat, name))
+        if pc.any(is_lost := pc.and_(is_id, pc.invert(is_key))).as_py():
+            draft.left["args.$name"] = encoded(pc.if_else(is_lost, name, None))
 
 
 def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:

@@ -67,8 +67,8 @@ def _one_stream_for_two(rng: random.Random, rows: list[Row]) -> list[Row]:
 
 def _times_not_set(rng: random.Random, rows: list[Row]) -> list[Row]:
     for row in rng.sample(_kernels(rows), 3):
-        row["ts"] = row["dur"] = 0
-    return [{**row, "ts": row["ts"] + (10**12 if row["ts"] else 0)} for row in rows]
+        row["ts"], row["dur"] = rng.choice(((0, 0), (-1, 0), (-1000, 0)))
+    return [{**row, "ts": row["ts"] + (10**12 if row["ts"] > 0 else 0)} for row in rows]
 
 
 def _kernels_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
@@ -243,6 +243,45 @@ def test_graphs_whose_kernels_a_table_lacks(
     summary = ktrace.summary(path)
     assert ("graphs_missing" in failed(summary)) is fails
     assert any(one.code.startswith("heaviest") for one in summary.findings) is not fails
+
+
+def test_tables_of_graphs_in_files_of_their_own(tmp_path: Path) -> None:
+    """The kernels of one file are those that the calls of the other one launched; calls alone tell of no kernels."""
+    parts = _stats(7_000_000, 10, 28_000).split(" ** ")[1:]
+    for name, part in zip(("calls_cuda_api_sum", "work_cuda_gpu_kern_sum"), parts, strict=True):
+        (tmp_path / f"{name}.csv").write_text(part.split("\n\n", 1)[1], "utf-8")
+    (found,) = ktrace.summary(tmp_path).checks
+    assert (found.code, found.details["kernels_ns"]) == ("check.graphs_missing", 28_000)
+    assert failed(ktrace.summary(tmp_path / "calls_cuda_api_sum.csv")) == set()
+
+
+NVPROF = """==42== NVPROF is profiling process 42, command: ./app
+{}==42== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:  100.00%  4.0000ms         2  2.0000ms  2.0000ms  2.0000ms  k(int)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        (NVPROF.format(""), set()),
+        (
+            NVPROF.format("==42== Warning: Some profiling data are not recorded. Call cudaProfilerStop().\n"),
+            {"records_dropped"},
+        ),
+        ("======== Warning: nvprof is not supported on devices with compute capability 8.0.\n", {"profiler_failed"}),
+        ("SKIPPED: run.sqlite does not contain CUDA trace data.\n", {"profiler_failed"}),
+        (f"SKIPPED: run.sqlite does not contain CUDA Unified Memory data.\n\n{_stats(30_000, 10, 28_000)}", set()),
+    ],
+)
+def test_what_the_profiler_says_itself(text: str, fails: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text(text, "utf-8")
+    summary = ktrace.summary(path)
+    assert failed(summary) == fails
+    if fails:
+        assert text.rpartition("Warning: ")[2].partition("\n")[0].rstrip(".") in sentence(summary.checks[0])
 
 
 def test_calls_without_a_table_of_kernels(tmp_path: Path) -> None:

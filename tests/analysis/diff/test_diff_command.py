@@ -170,7 +170,7 @@ def test_the_page_shows_what_is_written(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/commands/diff.md").read_text("utf-8")
     blocks = re.findall(r"^```\n\$ ktrace diff (.*)\n([^`]*)^```$", page, re.M)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for words, shown in blocks:
         result = run(*words.split())
         assert result.exit_code == (3 if "--fail-over" in words else 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import MADE_FOLDERS, SAMPLES
+from idle_traces import host, work, written
 from jsonschema import Draft202012Validator
 from nightly import few
 
@@ -108,6 +109,24 @@ def test_findings_are_those_of_the_summary(session: Session) -> None:
     assert answer["verdict"] == summary.verdict
     assert [one["code"] for one in answer["findings"]] == [one.code for one in summary.findings]
     assert {one["code"]: one["value"] for one in answer["findings"]}["heaviest.operation"] == 249_629
+
+
+def test_clocks_are_repaired_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Two handles of one file; what is exported of the repaired one says so."""
+    run = []
+    for number in range(1, 21):
+        now = 100_000 * number
+        run += [host("cudaLaunchKernel", now, now + 5_000, number), work("gemm", now - 15_000, now + 60_000, number)]
+    session = serving(tmp_path, export_to=tmp_path)
+    path = str(written(tmp_path / "run.jsonl", run))
+    codes = {}
+    for repair in (False, True):
+        handle = ask(session, "open", path=path, repair_clock=repair)["handle"]
+        codes[repair] = {one["code"]: one for one in ask(session, "findings", handle=handle)["findings"]}
+        out = ask(session, "export", handle=handle, name=f"{repair}.parquet")["path"]
+        assert any(one.code == "check.clock_repaired" for one in ktrace.summary(out).checks) is repair
+    assert "check.cause_after_effect" in codes[False] and "check.clock_repaired" not in codes[False]
+    assert "check.cause_after_effect" not in codes[True] and codes[True]["check.clock_repaired"]["value"] == 15_000
 
 
 def test_findings_since_another_trace_are_those_of_the_diff(session: Session) -> None:

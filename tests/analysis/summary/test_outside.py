@@ -45,6 +45,29 @@ def test_the_host_before_the_first_work_of_a_step(tmp_path: Path) -> None:
     assert not any("Little is lost" in line for line in summary.verdict)
 
 
+def test_what_the_host_was_in_before_is_not_said_of_the_time_after(tmp_path: Path) -> None:
+    rows = [host("ProfilerStep#6", 0, 112_000_000, kind="range"), host("preprocess", 10_000, 9_000_000, kind="range")]
+    summary = summary_of(tmp_path, [*rows, *back_to_back(10_000_000)])
+    found = outside(summary)
+    assert found is not None and found.details["after_ns"] == 91_981_000 and found.remedy
+    assert "host_was_in" not in found.details
+    assert "the CPU after the last device work" in " ".join(summary.verdict) and "preprocess" not in str(
+        summary.verdict
+    )
+
+
+def test_a_host_that_is_not_recorded_is_not_accused(tmp_path: Path) -> None:
+    """Two devices one after the other: each is without work for most of the recording, which tells of no calls."""
+    rows = [{**work("matmul", 1_000, 2_250, 0), "device": 1}, {**work("softmax", 3_000, 3_150, 0), "device": 0}]
+    summary = summary_of(tmp_path, rows)
+    found = outside(summary)
+    assert found is not None and (found.value, found.whole) == (2_150 - 150 + 2_150 - 1_250, 2 * 2_150)
+    said = " ".join(summary.verdict)
+    assert "the time before the first device work" in said and "CPU" not in said
+    assert "The 2 devices are each busy for 100.0% of their time" in said
+    assert found.remedy.startswith("Record the calls of the host")
+
+
 def test_little_is_lost_where_devices_work_throughout(tmp_path: Path) -> None:
     rows = [host("ProfilerStep#6", 99_900_000, 110_100_000, kind="range"), *back_to_back(100_000_000)]
     summary = summary_of(tmp_path, rows)
@@ -140,6 +163,23 @@ def test_the_first_call_of_a_name_may_set_something_up(tmp_path: Path) -> None:
             now += long + 20_000
         codes = {one.code: one.value for one in summary_of(tmp_path, rows).findings}
         assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == cause
+
+
+@pytest.mark.parametrize(
+    ("long", "new", "cause"), [(6_500_000, True, "setup"), (6_500_000, False, "host_late"), (60_000, True, "host_late")]
+)
+def test_the_first_launch_of_a_kernel_may_load_its_module(long: int, new: bool, cause: str, tmp_path: Path) -> None:
+    """As on an MI250, whose 17th launch is the first of its kernel; a launch that long of a known kernel is none."""
+    rows: list[Row] = []
+    now = 0
+    for number in range(1, 12):
+        call = long if number == 9 else 5_000
+        rows.append(host("hipLaunchKernel", now, now + call, number))
+        name = "add" if number == 9 and new else "softmax"
+        rows.append(work(name, now + call + 5_000, now + call + 15_000, number))
+        now += call + 20_000
+    codes = {one.code: one.value for one in summary_of(tmp_path, rows).findings}
+    assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == f"idle.{cause}"
 
 
 @pytest.mark.parametrize("late", [40_000, 60_000, 400_000])

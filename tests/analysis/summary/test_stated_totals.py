@@ -90,3 +90,34 @@ def test_a_table_that_lacks_rows_has_no_heaviest(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, f"{text}\n[100 rows x 2 columns]\n")
     assert codes(summary) == ["check.table_cut"]
     assert not any(one.code.startswith("heaviest") for one in summary.findings)
+
+
+SHARES = "| Kernel | Time (ms) | % |\n|---|---|---|\n| a | {} | {}% |\n| b | {} | {}% |\n| c | {} | {}% |\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "whole"),
+    [
+        ((30, 30, 20, 20, 10, 10), 100_000_000),  # 40 ms aren't listed
+        ((36, 90, 20, 50, 8, 20), 40_000_000),  # parts within others
+        ((30, 50, 20, "33.3", 10, "16.7"), None),  # all is there
+        ((30, 51, 20, 33, 10, 16), None),  # as far as the decimals say
+        ((30, 90, 20, 5, 10, 1), None),  # shares of something else
+    ],
+)
+def test_shares_alone_say_what_they_are_of(cells: tuple[object, ...], whole: float | None, tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, SHARES.format(*cells))
+    listed = 1e6 * sum(float(str(one)) for one in cells[::2])
+    assert summary.total == pytest.approx(whole or listed)
+    assert codes(summary) == (["check.table_incomplete"] if whole and whole > listed else [])
+    for check in summary.checks:
+        assert check.details["by_shares"] and "The shares in the table are of 100 ms" in summary.verdict[0]
+
+
+def test_a_table_of_pytorch_without_its_last_lines(tmp_path: Path) -> None:
+    """Without the stated total, the operators' own times still count, of what their shares are of."""
+    rows = [*OPERATORS, ("aten::mul", 1.0, 110.0, 3), ("vectorized_elementwise", 0.0, 90.0, 100)]
+    text = torch_table(rows, 1000.0)
+    summary = summary_of(tmp_path, text.partition("Self CPU time total")[0])
+    assert codes(summary) == ["check.table_incomplete"] and summary.total == pytest.approx(1e9)
+    assert "gemm takes the most time in the tables: 60.0% (600 ms of 1.00 s)" in summary.verdict[1]

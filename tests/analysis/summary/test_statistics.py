@@ -173,7 +173,7 @@ def test_rows_without_a_time(tmp_path: Path) -> None:
     rows = [summary("a", count=3), summary("b", count=3, avg=5.0), summary("c", value=2.0)]
     found = summarised(tmp_path, rows, by=["kernel"])
     assert totals(found, "kernel") == {"b": 15, "c": 2}
-    assert found.notes == ["Not counted: 1 row without a time."]
+    assert found.notes == ["Not counted: 1 row without a total time."]
     assert found.count is None
 
 

@@ -32,8 +32,19 @@ def test_requests_named_by_their_number_have_the_name_of_their_category(tmp_path
 
 
 @pytest.mark.parametrize(
+    "name", ["request 101", "req-7", "cmpl-1a2b3c", "0d1f6a2e-9b3c-4d5e-8f70-123456789abc", "REQ_0042", "0xabc"]
+)
+def test_ids_of_requests_stay_arguments_where_the_id_is_another(name: str, tmp_path: Path) -> None:
+    found = read(tmp_path, *pair(name, "5", 1000, 1400.5, cat="llama")).to_arrow()["events"].to_pylist()
+    assert [(row["name"], row["track"], row["dur"]) for row in found] == [("llama", "llama/5", 400_500)]
+    assert json.loads(found[0]["args"])["$name"] == name
+    same = read(tmp_path, *pair(name, name, 1000, 1400.5, cat="llama")).events
+    assert same[["name", "track"]].values.tolist() == [["llama", f"llama/{name}"]]
+
+
+@pytest.mark.parametrize(
     ("name", "key", "members"),
-    [("load", "load", {"cat": "x"}), ("7", "8", {"cat": "x"}), ("7", "7", {}), ("step 7", "7", {"cat": "x"})],
+    [("request", "7", {"cat": "x"}), ("requests per second", "7", {"cat": "x"}), ("req-7", "7", {}), ("load", "load", {"cat": "x"}), ("7", "8", {"cat": "x"}), ("7", "7", {}), ("step 7", "7", {"cat": "x"})],
 )
 def test_other_events_keep_their_names(tmp_path: Path, name: str, key: str, members: dict[str, Any]) -> None:
     assert read(tmp_path, *pair(name, key, 1, 2, **members)).events.name.tolist() == [name]

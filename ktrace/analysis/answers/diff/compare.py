@@ -139,7 +139,9 @@ class _Sides:
         a, b = groups_by(self.a, by), groups_by(self.b, by)
         if by == "step":  # one sample each, since a step's launches do different work
             a, b = ([replace(group, durations=_NONE, inside=_NONE, in_steps=None) for group in side] for side in (a, b))
-        elif self.by_step:
+        elif self.steps is not None:
+            if by not in BY:  # answers have all steps
+                a, b = (list(map(of.of_group, side)) for of, side in zip(self.steps, (a, b), strict=True))
             a, b = ([group for group in side if _in_steps(group)] for side in (a, b))
         if by in ("device", "source", "stream"):
             a, b = (

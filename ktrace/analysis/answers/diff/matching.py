@@ -21,7 +21,7 @@ Answers to questions become groups, so that they are compared like work:
     op           aten::mm            412.0 us in 96 calls      device time launched with it innermost
     collective   all_reduce 4 MiB    1.200 ms in 12            operations and sizes
 
-Their totals are those of whole traces: questions don't divide them by step.
+Their totals are those of whole traces: questions don't divide them by step, but for the breakdown of steps.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ import numpy as np
 
 from ktrace.analysis.answers.summary.statistics import joined
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
+from ktrace.analysis.questions.breakdown import BreakdownAnswer
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.questions.critical_path import CriticalPathAnswer
 from ktrace.analysis.questions.hosts.answer import ApiTable, HostCosts
@@ -227,7 +229,7 @@ def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:
 ANSWERED = ("op", "shape", "module", "range", "pass", "api", "idle", "collective", "critical-path", "phase", "batch")
 
 #: What comparisons can be by.
-COMPARED = (*BY, *ANSWERED)
+COMPARED = (*BY, *ANSWERED, BREAKDOWN)
 
 
 def groups_by(side: Summary, by: str) -> list[Group]:
@@ -285,6 +287,7 @@ _GROUPS: dict[type[Answer], Callable[..., list[Group]]] = {
     ApiTable: _of_calls,
     PhasesAnswer: _of_phases,
     PassesAnswer: _of_passes,
+    BreakdownAnswer: lambda answer: answer.parts,
 }
 
 

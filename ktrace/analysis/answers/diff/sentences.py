@@ -36,10 +36,14 @@ from ktrace.analysis.answers.diff.facts import (
     same,
     shared,
 )
+from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
 from ktrace.analysis.questions.checks import check_of, sentence
 from ktrace.analysis.work.groups import OTHER, heading_of
 from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
+
+#: How many parts of the time of devices are named.
+_PARTS = 4
 
 #: How many characters of a name, and failed checks of a side, are shown.
 _WIDTH, _CHECKS = 48, 2
@@ -60,7 +64,27 @@ def verdict(diff: Diff) -> list[str]:
 
 def _changes(diff: Diff) -> list[str]:
     """What changed, in sentences."""
-    return [said for said in (alike(diff), _whole(diff), _because(diff), *_unsteady(diff), _sure(diff)) if said]
+    because = f"{_lost(diff)}{ranks.said(diff)}{_parts(diff)}" if BREAKDOWN in diff.rows else _because(diff)
+    return [said for said in (alike(diff), _whole(diff), because, *_unsteady(diff), _sure(diff)) if said]
+
+
+def _parts(diff: Diff) -> str:
+    """Which parts of the time of devices changed beyond noise, the greatest first, with their shares of the change."""
+    rows = diff.rows[BREAKDOWN]
+    before, whole = (math.fsum(getattr(one, figure) for one in rows) for figure in ("total_a", "delta"))
+    least = max(PART / 100 * abs(whole), SAME / 100 * before)
+    named = [one for one in rows if one.verdict != NOISE and abs(one.delta) >= least]
+    each = " a step" if diff.per == "step" else ""
+    if not named:
+        return f"No part of the time of devices{each} changed beyond noise."
+    time = diff.device_time
+    if abs(whole) < least or (time is not None and time.verdict == NOISE):
+        return f"Parts of the time of devices{each} changed, not their sum beyond noise: {_listed(named)}."
+    mine, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
+    said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in mine[:_PARTS])
+    back = f"{_listed(others, 1)} {'goes the other way' if mine else 'alone is known'}" if others else ""
+    of = f"Of {'+' if whole > 0 else '-'}{brief(abs(whole))} of device time{each}{_together(diff)}"
+    return f"{of}: {'; '.join(filter(None, (said, back)))}."
 
 
 def _unsteady(diff: Diff) -> list[str]:

@@ -56,14 +56,18 @@ ANSWER_BYTES = 64 << 20
 class Opened:
     """A trace in memory, of one or several inputs; `memory` is the number of bytes that it may take.
 
-    `rows` counts its rows by record; a begin and an end that the source wrote apart are one.
+    `repair_clock` is as in a `Selection`. `rows` counts its rows by record; a begin and an end that the source wrote
+    apart are one.
 
     Several threads may use it; what two of them ask for is computed once. Raises InputError where the input can't be
     read, KtraceError where it takes more memory.
     """
 
-    def __init__(self, name: str, paths: Sequence[str], memory: int, from_: str | None = None) -> None:
+    def __init__(
+        self, name: str, paths: Sequence[str], memory: int, from_: str | None = None, *, repair_clock: bool = False
+    ) -> None:
         self.name, self.paths, self.from_, self.state = name, list(paths), from_, state_of(paths)
+        self.repair_clock = repair_clock
         self._memory, self._lock = memory, Lock()
         self.report = Report()
         self.rows: Counter[str] = Counter()
@@ -71,7 +75,7 @@ class Opened:
         self._summaries: OrderedDict[tuple[str, ...], tuple[Summary, int]] = OrderedDict()
         self._database: Database | None = None
         self._held = 0
-        selection = Selection(classify=True, from_=from_, jobs=1)
+        selection = Selection(classify=True, from_=from_, jobs=1, repair_clock=repair_clock)
         for batch in pair_halves(read_selected(self.paths, self.report, selection), self.report):
             content = serialized(batch.columns)
             self.rows[batch.record] += len(batch)
@@ -169,28 +173,28 @@ class Session:
         self._diffs: OrderedDict[tuple[str, str, tuple[str, ...]], tuple[Diff, int]] = OrderedDict()
         self._answers: OrderedDict[str, tuple[str, pa.Table]] = OrderedDict()
 
-    def open(self, path: str, from_: str | None = None) -> Opened:
+    def open(self, path: str, from_: str | None = None, *, repair_clock: bool = False) -> Opened:
         """Opens a trace, or returns that which is open already if nothing has changed. Raises what reading raises."""
         self.children.warm()
         paths = self.access.inputs(path)
-        if opened := self._same(paths, from_):
+        if opened := self._same(paths, from_, repair_clock=repair_clock):
             return opened
         with self._reading.one():
-            if opened := self._same(paths, from_):  # another call has read it meanwhile
+            if opened := self._same(paths, from_, repair_clock=repair_clock):  # another call has read it meanwhile
                 return opened
             with self.access.in_force():
-                made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
+                made = Opened(f"t{next(self._handles)}", paths, self._memory, from_, repair_clock=repair_clock)
         with self._lock:
             self._opened[made.name] = made
             self.tidy()
         return made
 
-    def _same(self, paths: list[str], from_: str | None) -> Opened | None:
-        """The open trace of these inputs, as they are now."""
-        state = state_of(paths)
+    def _same(self, paths: list[str], from_: str | None, *, repair_clock: bool) -> Opened | None:
+        """The open trace of these inputs, as they are now, read in this way."""
+        wanted = (paths, from_, repair_clock, state_of(paths))
         with self._lock:
             for one in self._opened.values():
-                if (one.paths, one.from_, one.state) == (paths, from_, state):
+                if (one.paths, one.from_, one.repair_clock, one.state) == wanted:
                     return self.get(one.name)
         return None
 

@@ -91,9 +91,14 @@ _LISTED = 50
     needs=("path",),
     path=text("A file, a folder, or a pattern such as rank*.json.gz."),
     format=text("The format, where its content doesn't decide; `ktrace formats` lists the names."),
+    repair_clock={
+        "type": "boolean",
+        "description": "Move the times of devices whose work begins before the calls that launched it (the finding "
+        "check.cause_after_effect), by the least that mends it; check.clock_repaired then says by how much.",
+    },
 )
-def open_(session: Session, path: str, format: str | None = None) -> Answer:
-    opened = session.open(path, format)
+def open_(session: Session, path: str, format: str | None = None, repair_clock: bool = False) -> Answer:
+    opened = session.open(path, format, repair_clock=repair_clock)
     summary = opened.summary()
     phases = summary.answers.get("phase")
     span = summary.span
@@ -332,9 +337,8 @@ def export(
             raise UsageError("this trace has no times", remedy="leave out begin_ns and end_ns")
         ends = (None if end is None else max(end - span[0], 0) for end in (begin_ns, end_ns))
         crop = Crop(time="..".join("" if end is None else f"{end}ns" for end in ends))
-    report = convert(
-        session.unchanged(opened), path, to=format, selection=Selection(crop=crop, from_=opened.from_, jobs=1)
-    )
+    selection = Selection(crop=crop, from_=opened.from_, jobs=1, repair_clock=opened.repair_clock)
+    report = convert(session.unchanged(opened), path, to=format, selection=selection)
     made = Path(path)
     size = sum(one.stat().st_size for one in ([made] if made.is_file() else made.rglob("*")) if one.is_file())
     return {"path": path, "format": output_format(path, format).name, "rows": report.written, "bytes": size}

@@ -30,6 +30,7 @@ from ktrace.store import Spill
 QUESTIONS: dict[str, str] = {
     **dict.fromkeys(("op", "shape", "module", "range", "line", "pass", "api"), "ktrace.analysis.questions.hosts"),
     "idle": "ktrace.analysis.questions.idle",
+    "breakdown": "ktrace.analysis.questions.breakdown",
     "collective": "ktrace.analysis.questions.collectives",
     "roofline": "ktrace.analysis.questions.roofline",
     "critical-path": "ktrace.analysis.questions.critical_path",
@@ -55,6 +56,7 @@ RECORDING = {
     "line": "Lines of code: torch.profiler with with_stack=True, or Inductor's kernels with their provenance.",
     "pass": "Passes of training: torch.profiler with ProfilerActivity.CPU writes the nodes of autograd.",
     "range": "Ranges: torch.profiler.record_function, or NVTX/roctx with nsys --trace=nvtx, rocprofv3 --marker-trace.",
+    "breakdown": "A breakdown needs kernels with times: nsys --trace=cuda, torch.profiler.",
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",
     **dict.fromkeys(
         ("queue", "wait"),

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 #: Formats whose tables state the total of what they list, and maybe of more.
-STATES_TOTALS = frozenset(("torch-table", "table"))
+STATES_TOTALS = frozenset(("torch-table", "table", "nsys-stats"))
 
 #: How the note begins that tells what is counted instead of device work.
 _NO_WORK = "There is no device work"
@@ -244,6 +244,7 @@ class _Summarised:
         self._notes = notes_of(gathered.catalog)
         self._without, self._is_part = 0, is_part
         self._stated: float | None = None
+        self._by_shares = False
         left_out = self._leave_out_views()
         self._events = Work.of_devices(gathered)
         self._is_empty = False
@@ -301,12 +302,12 @@ class _Summarised:
         formats = {entry.facts.get("format") for entry in self._gathered.catalog.of("source")}
         stated = [one.stated for one in counted if one.stated is not None]
         if stated and len(stated) == len(counted) and formats <= STATES_TOTALS:
-            self._stated = math.fsum(stated)
+            self._stated, self._by_shares = math.fsum(stated), any(one.by_shares for one in counted)
 
     def _with_notes(self, stated: Statistics) -> list[Statistic]:
         """The statistics; notes tell which weren't counted."""
         self._leave_out(stated.repeated, "of tables that repeat others")
-        self._leave_out(stated.without, "without a time")
+        self._leave_out(stated.without, "without a total time")
         self._without += stated.without if stated.found else 0
         return stated.found
 
@@ -410,7 +411,7 @@ class _Summarised:
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
         work = self._gathered, self._events, self._tables, self._devices
-        tables = self._stated, math.fsum(one.total for one in self._statistics)
+        tables = self._stated, math.fsum(one.total for one in self._statistics), self._by_shares
         joint = answered.get("collective")
         clocks = joint.clocks if isinstance(joint, CollectivesAnswer) else None
         checks = examine(Recording(*work, self._report, span, self._without, self._is_part, *tables, clocks))

@@ -96,6 +96,12 @@ def _comparison(rows: Sequence[Row]) -> Iterator[Finding]:
     yield Finding("figures.comparison", "time", best["avg"], "ns", None, "", subject, None, details)
 
 
+def _rate(per_second: float) -> str:
+    """A bandwidth in GB/s; a small one with two digits."""
+    rate = per_second / _GB
+    return f"{rate:.1f} GB/s" if rate >= 1 or not rate else f"{rate:.2g} GB/s"
+
+
 def sentence(one: Finding) -> str:
     """A finding of figures in words."""
     told, about = one.details, one.subject
@@ -103,8 +109,8 @@ def sentence(one: Finding) -> str:
         of = f", of {told['sizes']:,} sizes" if int(told["sizes"] or 1) > 1 else ""
         at = f"at {about['bytes']:,} bytes {about['place']}{of}"
         mean = told["average"]
-        average = f"; on average it is {mean / _GB:.1f} GB/s" if isinstance(mean, float) else ""
-        return f"The bus bandwidth is highest {at}: {one.value / _GB:.1f} GB/s{average}."
+        average = f"; on average it is {_rate(mean)}" if isinstance(mean, float) else ""
+        return f"The bus bandwidth is highest {at}: {_rate(one.value)}{average}."
     if one.code == "figures.choice":
         factor = float(told["next_ns"] or 0) / one.value
         more = f", of {told['problems']:,} problems the longest" if int(told["problems"] or 1) > 1 else ""

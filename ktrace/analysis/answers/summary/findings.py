@@ -294,14 +294,18 @@ def _outside(summary: Figures) -> list[Finding]:
     steps = max(one.steps for one in windows)
     of = {0: "the recording", 1: "the step"}.get(steps, "the steps")
     host = max(windows, key=lambda one: one.host_time)
+    before, after = (sum(getattr(one, name) for one in windows) for name in ("before", "after"))
     details: dict[str, Cell] = {
-        "before_ns": sum(one.before for one in windows),
-        "after_ns": sum(one.after for one in windows),
+        "before_ns": before,
+        "after_ns": after,
         "setup_ns": sum(one.setup for one in windows),
         "busy_ns": sum(use.busy for use in uses),
         "steps": steps,
     }
-    details |= {"host_was_in": host.host, "host_time_ns": host.host_time} if host.host else {}
+    if host.host and before >= after:  # it is known of the time before alone
+        details |= {"host_was_in": host.host, "host_time_ns": host.host_time}
+    if not any(one.is_told for one in windows):
+        details["host_recorded"] = False
     return [Finding("outside", "time", lost, "ns", whole, of, details=details)]
 
 

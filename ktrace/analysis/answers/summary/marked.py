@@ -11,9 +11,16 @@ import numpy as np
 from ktrace.analysis.answers.summary.summary import StepUse
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMPUTE, by_group, parts_of
-from ktrace.analysis.work.occurrences import OF_LAYER, OF_STEP, MarkedRanges, Occurrences, spans_on_device
+from ktrace.analysis.work.occurrences import (
+    OF_LAYER,
+    OF_STEP,
+    MarkedRanges,
+    Occurrences,
+    indices_of,
+    labels_of_steps,
+    spans_on_device,
+)
 from ktrace.model.arrays import Int32
-from ktrace.stages.select.wanted import step_of
 
 
 class Marked:
@@ -21,11 +28,10 @@ class Marked:
 
     def __init__(self, work: Work) -> None:
         self._occurrences = Occurrences(work)
-        steps = [meaning.step for meaning in work.gathered.meanings]
+        self.steps, self._step_of = labels_of_steps(work.gathered)
         layers = [meaning.layer for meaning in work.gathered.meanings]
-        self.steps = sorted({step for step in steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
         self.layers = sorted({layer for layer in layers if layer is not None})
-        self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
+        self._layer_of = indices_of(layers, self.layers)
         self._counts_use = work.is_on_devices
         self._use = np.zeros((len(self.steps), 7), np.int64)
 
@@ -78,9 +84,3 @@ class Marked:
 def _label(ranges: MarkedRanges, occurrence: Int32) -> Int32:
     """The label of each range that was found, -1 for none."""
     return np.where(occurrence >= 0, ranges.label[occurrence], -1).astype(np.int32) if len(ranges.label) else occurrence
-
-
-def _numbers(meanings: list[str | None], words: list[str]) -> Int32:
-    """The index of each meaning among the words, -1 for None."""
-    number = {word: place for place, word in enumerate(words)}
-    return np.array([-1 if word is None else number[word] for word in meanings], np.int32)

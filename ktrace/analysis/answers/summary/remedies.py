@@ -10,12 +10,8 @@ import re
 from collections.abc import Container
 
 from ktrace.analysis.work.findings import Finding
-from ktrace.analysis.work.gaps import NO_SPAN
+from ktrace.analysis.work.gaps import HOST_CLASSES, NO_SPAN
 
-_LOADER = re.compile(r"data_?loader|dataset|prefetch|collate", re.I)
-_ALLOCATES = re.compile(r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A)
-_LOADS = re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A)
-_COMPILES = re.compile(r"dynamo|inductor|_compile\b|recompil|triton.*(compile|autotun)|autotun", re.I)
 _COPIES = re.compile(r"(cuda|cu|hip)Memcpy\w*|aten::(copy_|to|_to_copy)$", re.A)
 _WAITS = re.compile(r"Synchronize\w{0,200}$|aten::(item|_local_scalar_dense|nonzero|is_nonzero|equal)$", re.A)
 _OPTIMISES = re.compile(r"optimizer\.(step|zero_grad)", re.I)
@@ -30,12 +26,17 @@ _LAUNCH_BOUND = (
     "Launch less often: larger batches, CUDA or HIP graphs (torch.compile with mode='reduce-overhead'), fused kernels."
 )
 
+#: What to do about each of `HOST_CLASSES`.
+_BY_CLASS = {
+    "data loading": "Let the loader prepare batches ahead: more workers, prefetch_factor, pin_memory=True.",
+    "memory allocation": "Allocate once and keep the memory: a caching or pool allocator, buffers outside the loop.",
+    "loading modules": "Load modules before the measured part: run a warm-up, or set CUDA_MODULE_LOADING=EAGER.",
+    "compilation": "Compile before the measured part, and find what compiles again: TORCH_LOGS=recompiles.",
+}
+
 #: What the host was in during idle time -> what to do.
 _BY_HOST = (
-    (_LOADER, "Let the loader prepare batches ahead: more workers, prefetch_factor, pin_memory=True."),
-    (_ALLOCATES, "Allocate once and keep the memory: a caching or pool allocator, buffers outside the loop."),
-    (_LOADS, "Load modules before the measured part: run a warm-up, or set CUDA_MODULE_LOADING=EAGER."),
-    (_COMPILES, "Compile before the measured part, and find what compiles again: TORCH_LOGS=recompiles."),
+    *((pattern, _BY_CLASS[name]) for name, pattern in HOST_CLASSES.items()),
     (_WAITS, _NO_WAIT),
     (_OPTIMISES, "Use an optimiser of few kernels: fused=True, or foreach=True."),
 )
@@ -83,6 +84,8 @@ def remedy(one: Finding, askable: Container[str] = ()) -> str:
         return ""
     if one.code in ("idle.host_late", "outside"):
         # What to do about a host that is late: by what it was in, or how long the gaps are
+        if not one.details.get("host_recorded", True):
+            return _NOT_KNOWN
         host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
         for pattern, what in _BY_HOST:
             if pattern.search(host):

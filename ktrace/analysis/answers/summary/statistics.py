@@ -54,7 +54,7 @@ class Statistics:
     """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't.
 
     `stated` is what the source states as the total of all, in ns: its tables may show only some of that, or parts
-    within others.
+    within others. If it states shares alone, it is what these are of, as far as their decimals say: `by_shares`.
     """
 
     found: list[Statistic]
@@ -62,6 +62,7 @@ class Statistics:
     repeated: int = 0
     without: int = 0
     stated: float | None = None
+    by_shares: bool = False
 
 
 def statistics(rows: Iterable[Row]) -> Statistics:
@@ -80,9 +81,13 @@ def statistics(rows: Iterable[Row]) -> Statistics:
         return Statistics(others, bool(device), without=without)
     kept = list(_once(summed))
     stated = _stated(totals, kept, bool(device))
-    if own_times and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or 0)):
-        return Statistics(own_times, True, stated=_stated(totals, own_times, True))
-    return Statistics(kept, bool(device), len(summed) - len(kept), without, stated)
+    of_own = _stated(totals, own_times, True) or _of_shares(own_times)
+    if own_times and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or of_own or 0)):
+        return Statistics(own_times, True, stated=of_own, by_shares=not totals.get("device"))
+    of_shares = None if stated or totals else _of_shares(kept)
+    return Statistics(
+        kept, bool(device), len(summed) - len(kept), without, stated or of_shares, by_shares=bool(of_shares)
+    )
 
 
 def _without_totals(rows: list[Row]) -> tuple[dict[str, list[Row]], list[Row]]:
@@ -119,6 +124,28 @@ def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool)
     return total if total is not None and total >= max((one.total for one in summed), default=0) else None
 
 
+#: So many rows with a share say of what their table's shares are.
+_FEWEST_SHARES = 3
+
+
+def _of_shares(summed: list[Statistic]) -> float | None:
+    """What the shares of the only table are of, in ns, where its rows are less than that, or parts within others.
+
+    None where a share isn't that of its row's time: another column is meant, or there are several sums.
+    """
+    tables = {(one.row.get("table"), one.row.get("run")) for one in summed}
+    shares = [(one.row.get("percent"), one.total) for one in summed]
+    pairs = [(share, time) for share, time in shares if share is not None and math.isfinite(share) and time >= 0]
+    part = math.fsum(share for share, _ in pairs) / 100
+    if len(tables) != 1 or len(pairs) < max(_FEWEST_SHARES, len(summed)) or part <= 0:
+        return None
+    places = max(len(f"{share:.6f}".rstrip("0").partition(".")[2]) for share, _ in pairs)
+    unsure = 10.0**-places / 100
+    whole = math.fsum(time for _, time in pairs) / part
+    are_of_it = all(abs(share / 100 * whole - time) <= whole * unsure + time / 50 for share, time in pairs)
+    return whole if are_of_it and abs(1 - part) > 1 - NEARLY_ALL + len(pairs) * unsure else None
+
+
 def _outermost(rows: list[Row]) -> list[Row]:
     """The rows that aren't within others of these, whose figures include theirs."""
     ids = {row["id"] for row in rows}
@@ -126,9 +153,14 @@ def _outermost(rows: list[Row]) -> list[Row]:
 
 
 def _total(row: Row) -> float | None:
-    """The total time of a row in ns, or its average if it has no count; None if it has no time."""
+    """The total time of a row in ns, or its average if it has no count; None if it has no time.
+
+    Of an average with a share and no count, the share is what adds up.
+    """
     if "total" in row:
         total = row["total"]
+    elif "avg" in row and "count" not in row and "percent" in row:
+        total = None
     elif "avg" in row:
         total = row["avg"] * row.get("count", 1)
     else:

@@ -163,7 +163,9 @@ def _waits(facts: dict[str, Finding], causes: list[Finding]) -> str:
     elif least and most:
         ends = " to ".join(f"{_percent(use)} ({use.subject['device']})" for use in (least, most))
         devices, together = least.details["devices"], "together "
-        busy = f"The {devices:,} devices are busy for {ends} of their time"
+        are_alike = _percent(least) == _percent(most)
+        each, ends = ("each ", _percent(most)) if are_alike else ("", ends)
+        busy = f"The {devices:,} devices are {each}busy for {ends} of their time"
     else:
         return ""
     outside, also = facts.get("outside"), "and "
@@ -230,7 +232,8 @@ def _place(one: Finding) -> str:
         return f"exposed {one.code.partition('.')[2]}{rest}"
     if one.code == "outside":
         before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
-        return f"the CPU {'before the first' if before else 'after the last'} device work"
+        whose = "CPU" if one.details.get("host_recorded", True) else "time"
+        return f"the {whose} {'before the first' if before else 'after the last'} device work"
     return _PLACES[str(one.details.get("cause", "unknown"))]
 
 

@@ -104,7 +104,7 @@ CHECKS: dict[str, Check] = {
     "time_not_set": Check(
         "every event has a time",
         lambda one: (
-            f"{_of(one)} events have no time: begin and duration are 0, {_time(one, 'before_others_ns')} "
+            f"{_of(one)} events have no time: begin and duration are 0 or -1, {_time(one, 'before_others_ns')} "
             "before all others; they aren't counted"
         ),
         (),
@@ -202,7 +202,8 @@ CHECKS: dict[str, Check] = {
     "table_incomplete": Check(
         "a table shows what it sums up",
         lambda one: (
-            f"The table states {brief(one.whole or 0)}, and its rows have {brief(one.value)}: the others aren't listed"
+            f"The {'shares in the table are of' if one.details.get('by_shares') else 'table states'} "
+            f"{brief(one.whole or 0)}, and its rows have {brief(one.value)}: the others aren't listed"
         ),
         (),
         ("heaviest",),

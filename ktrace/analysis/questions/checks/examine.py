@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import truth
-from ktrace.report import Doubts, Report
+from ktrace.report import MOVED_CLOCKS, Doubts, MovedClock, Report
 from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
@@ -37,8 +38,9 @@ class Recording(NamedTuple):
 
     `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
     the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
-    are there without their work. Tables state a total, `stated`, of which their rows have `listed`. `clocks`
-    is how the clocks of ranks were aligned, if that was asked (`CollectivesAnswer.clocks`).
+    are there without their work. Tables state a total, `stated`, of which their rows have `listed`; if shares
+    alone say it, `by_shares`. `clocks` is how the clocks of ranks were aligned, if that was asked
+    (`CollectivesAnswer.clocks`).
     """
 
     gathered: WorkInput
@@ -51,6 +53,7 @@ class Recording(NamedTuple):
     is_part: bool = False
     stated: float | None = None
     listed: float = 0
+    by_shares: bool = False
     clocks: str | None = None
 
 
@@ -472,41 +475,60 @@ def _call(source: str, spans: dict[str, Any], gathered: WorkInput, row: int) -> 
 NEARLY_ALL = 0.99
 
 #: A message of a profiler that tells of a failure: ncu's and nvprof's own words.
-_FAILED = re.compile(r"ERR_\w+|\bError\b|No (kernels|profile data|metrics) |LaunchFailed", re.A)
+_FAILED = re.compile(
+    r"ERR_\w+|\bError\b|No (kernels|profile data|metrics|CUDA application) |LaunchFailed|is not supported on devices",
+    re.A,
+)
+#: What nsys says of a report for which it recorded nothing; beside other reports this may be as it should.
+_NO_DATA = re.compile(r"SKIPPED: .* does not contain CUDA .*data", re.S)
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
 
 
 #: A warning of a profiler that tells of lost records.
-_DROPPED = re.compile(r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|are)? ?full|discard|incomplete", re.I)
+_DROPPED = re.compile(
+    r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|are)? ?full|discard|incomplete|data are not recorded", re.I
+)
 
 
 def _of_reading(recording: Recording) -> Iterator[Finding]:
     """What the profiler said itself, which clocks were repaired, and whether the input is whole."""
-    for one in recording.report.clocks:
-        if one["moved"]:
-            subject = {"source": one["source"], "device": one["device"]}
-            details = {name: one[name] for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
-            figures = "time", one["offset_ns"], "ns", None, ""
-            yield Finding(PREFIX + "clock_repaired", *figures, subject, None, details)
+    yield from _moved_clocks(recording)
     doubts = _doubts(recording)
-    messages = list(dict.fromkeys(text for kind, text in doubts.remarks if _is_failure(kind, text)))
+    is_bare = not len(recording.work) and not recording.tables
+    failed = (text for kind, text in doubts.remarks if _is_failure(kind, text) or (is_bare and _NO_DATA.match(text)))
+    messages = list(dict.fromkeys(failed))
     if messages:
         said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])
         figures, subject = ("messages", len(messages), "count", None, ""), {"message": said}
         remedy = f"{ALLOW_COUNTERS[:1].upper()}{ALLOW_COUNTERS[1:]}." if _FORBIDDEN in said else ""
         yield Finding(PREFIX + "profiler_failed", *figures, subject, remedy=remedy)
-    lost = [text.strip().rstrip(".") for text in doubts.warnings if _DROPPED.search(text)]
+    said_so = [*doubts.warnings, *(text for kind, text in doubts.remarks if text not in messages)]
+    lost = [text.strip().rstrip(".") for text in dict.fromkeys(said_so) if _DROPPED.search(text)]
     if lost:
         subject = {"message": "; ".join(lost[:SHOWN])}
         yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
     if recording.stated is not None and recording.listed < NEARLY_ALL * recording.stated:
         of = recording.stated, "the total that the table states"
-        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of)
+        details = {"by_shares": True} if recording.by_shares else {}
+        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of, {}, None, details)
     cut = doubts.cut
     if cut and not len(recording.work) and recording.tables:
         yield Finding(PREFIX + "table_cut", "tables", sum(cut), "count")
     elif cut:
         yield Finding(PREFIX + "input_cut", "records", sum(cut), "count")
+
+
+def _moved_clocks(recording: Recording) -> Iterator[Finding]:
+    """The clocks that were repaired, in this reading or before a conversion."""
+    for entry in recording.gathered.catalog.of("source"):
+        try:
+            moved = msgspec.convert(entry.facts.get(MOVED_CLOCKS, []), list[MovedClock])
+        except msgspec.ValidationError:  # a fact of another program
+            continue
+        for one in moved:
+            subject = {"source": entry.key["source"], "device": one.device}
+            details = {name: getattr(one, name) for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
+            yield Finding(PREFIX + "clock_repaired", "time", one.offset_ns, "ns", None, "", subject, None, details)
 
 
 def _doubts(recording: Recording) -> Doubts:
@@ -541,27 +563,39 @@ _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 _LACKS = 0.5
 
 
+def _calls_of(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of tables that are of calls and have a time."""
+    return [row for row in rows if row["kind"] == "api" and row.get("unit", "ns") == "ns"]
+
+
+def _is_of_calls_alone(rows: Sequence[dict[str, Any]], recording: Recording) -> bool:
+    """Whether the rows of a source are one table without device work, of which nothing says that it was recorded."""
+    is_one = len({row.get("table") for row in rows}) == 1 and not recording.gathered.remarks
+    return is_one and not any(row["kind"] in DEVICE_KINDS for row in rows)
+
+
+def _graphs_missing(recording: Recording) -> Iterator[Finding]:
+    """Launches of graphs that took longer than all kernels in the tables, which may be one file each."""
+    rows = [row for rows in recording.tables.values() for row in rows]
+    if all(map(_is_of_calls_alone, recording.tables.values(), repeat(recording))):
+        return
+    calls = _calls_of(rows)
+    kernels = sum(row.get("total") or 0 for row in rows if row["kind"] in ("kernel", "graph"))
+    graphs = sum(row.get("count") or 0 for row in calls if _GRAPH_LAUNCH.search(row["name"]))
+    waited = sum(row.get("total") or 0 for row in calls if _WAITS.search(row["name"]))
+    if graphs and kernels < _LACKS * waited and not any(row["kind"] == "graph" for row in rows):
+        details, subject = {"waited_ns": waited, "kernels_ns": kernels}, {"source": calls[0]["source"]}
+        yield Finding(PREFIX + "graphs_missing", "launches", graphs, "count", None, "graphs", subject, None, details)
+
+
 def _of_tables(recording: Recording) -> Iterator[Finding]:
     """Tables of statistics that lack what was launched, what they sum up, or rows that can't be read."""
-    for source, rows in recording.tables.items():
-        calls = [row for row in rows if row["kind"] == "api" and row.get("unit", "ns") == "ns"]
-        kernels = sum(row.get("total") or 0 for row in rows if row["kind"] in ("kernel", "graph"))
-        graphs = sum(row.get("count") or 0 for row in calls if _GRAPH_LAUNCH.search(row["name"]))
-        waited = sum(row.get("total") or 0 for row in calls if _WAITS.search(row["name"]))
-        if graphs and kernels < _LACKS * waited and not any(row["kind"] == "graph" for row in rows):
-            details = {"waited_ns": waited, "kernels_ns": kernels}
-            subject = {"source": source}
-            yield Finding(
-                PREFIX + "graphs_missing", "launches", graphs, "count", None, "graphs", subject, None, details
-            )
+    yield from _graphs_missing(recording)
+    for rows in recording.tables.values():
+        calls = _calls_of(rows)
         launches = sum(row.get("count") or 0 for row in calls if _LAUNCHES.search(row["name"]))
-        is_part = len({row.get("table") for row in rows}) == 1 and not recording.gathered.remarks  # a table of calls
-        if (
-            launches
-            and not is_part
-            and not any(row["kind"] in DEVICE_KINDS for row in rows)
-            and not len(recording.work)
-        ):
+        has_work = len(recording.work) or any(row["kind"] in DEVICE_KINDS for row in rows)
+        if launches and not has_work and not _is_of_calls_alone(rows, recording):
             figures = "launches", launches, "count", launches, "launches"
             yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
     known = [entry.facts["format"] for entry in recording.gathered.catalog.of("source") if "format" in entry.facts]

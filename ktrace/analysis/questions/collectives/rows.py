@@ -1,7 +1,7 @@
 """Collects the collectives of a trace, source by source, with what their arguments and NCCL's own ranges state.
 
 kernel   ncclDevKernel_AllReduce_Sum_bf16_RING_LL   of most sources
-range    hcom_allReduce__77_0_1                     HCCL's on a device, which enclose their tasks
+kernel   hcom_allReduce__77_0_1                     HCCL's, as one piece, whose tasks are ranges
 op       nccl:all_reduce                            of a recorder without device work
 
 What one moves: of all_gather the bytes are those of the whole output, of reduce_scatter those of the whole input, as in
@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
-from ktrace.model.arrays import Bools, Int8, Int32, Int64
+from ktrace.model.arrays import Int8, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64
 from ktrace.model.json_text import NOT_JSON, encoded
@@ -302,7 +302,6 @@ class CollectiveRows:
         types = {"ts": "i8", "dur": "i8", "id": "i8", "seq": "i8", "size": "i8", "facts": "i4", "shape": "i4"}
         self._rows = StoredColumns(spill, "collectives", **types, grade="i1")
         self._of_library = NameTest(lambda name: is_collective(name) or ("ccl" in name.lower() and is_send(name)))
-        self._of_hccl = NameTest(lambda name: name.startswith("hcom_"))
         self._of_backend = NameTest(lambda name: name.startswith(_BACKENDS) and operation_in(name) is not None)
 
     def __len__(self) -> int:
@@ -354,21 +353,16 @@ class CollectiveRows:
         """The grade of each event, -1 for one that isn't a collective."""
         labelled = words_in(batch.column("operation"), ("collective",))
         grouped = truth(batch.column("comm").is_valid())
-        on_device = truth(batch.column("device").is_valid())
         kernel, range_, op = (words_in(batch.column("kind"), (kind,)) for kind in ("kernel", "range", "op"))
         grade = np.full(len(batch), -1, np.int8)
         if op.any():
             grade[op & labelled] = OP
         if range_.any():
             backend = self._of_backend(batch.column("name"))
-            grade[range_ & ((grouped & on_device) | self._hccl(batch) | backend)] = RANGE
+            grade[range_ & backend] = RANGE
         if kernel.any():
             grade[kernel & (labelled | grouped | self._of_library(batch.column("name")))] = KERNEL
         return grade
-
-    def _hccl(self, batch: Batch) -> Bools:
-        """Which rows are HCCL's collectives, rather than tasks of them, which have a stream."""
-        return self._of_hccl(batch.column("name")) & ~truth(batch.column("stream").is_valid())
 
     def _facts_of(self, rows: Batch) -> Int32:
         """The number of the facts of each row; equal arguments are decoded once, and only those that state any."""

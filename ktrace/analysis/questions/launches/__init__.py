@@ -20,6 +20,7 @@ stream   [ gemm ] [norm][quantise][copy] [ gemm ] [norm][quantise][copy] [ atten
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -234,7 +235,8 @@ class LaunchQuestion:
         for key, row in self._heads.items():
             metrics = self._metrics.get(key, {})
             if metrics.keys() - {_TIME, _WAVES}:
-                launches[kernel_of(row)].append((int(row.get("total") or metrics.get(_TIME) or 0), metrics))
+                time = row.get("total") or metrics.get(_TIME) or 0
+                launches[kernel_of(row)].append((int(time) if math.isfinite(time) else 0, metrics))
         limited = []
         for kernel, rows in launches.items():
             rates = {name: mean for metric, name in _RATE_OF.items() if (mean := _mean(rows, metric)) is not None}

@@ -1,0 +1,259 @@
+"""Where the time of steps went on each device: parts that add up to it, to the nanosecond.
+
+device   [ gemm           ]      [ softmax ] [ copy ]
+                [ all_reduce  ]
+step    | compute: gemm   |exp.| | compute: softmax | idle: launch-bound | exposed copies | idle: synchronisation |
+
+At each instant one part counts: of compute the piece that began first, else communication, else a copy, else the cause
+of the gap. The time of a step on a device is that of `StepUse.span`; without steps it is the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
+from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SYNCHRONISED, causes_of, gaps_of
+from ktrace.analysis.work.groups import OTHER, Group, InSteps
+from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, labels_of_steps, spans_on_device
+from ktrace.analysis.work.question import Answer, Labels
+from ktrace.analysis.work.window import recorded
+from ktrace.model.arrays import Int32, Int64
+from ktrace.model.batch import Batch
+from ktrace.stages.select.intervals import Intervals
+from ktrace.store import Spill
+from ktrace.store.joins import ranges
+from ktrace.tables import Column, Table, cut, percent
+
+#: The columns of the model that it looks at: those of any summary.
+COLUMNS: frozenset[str] = frozenset()
+
+#: The name of the question, as `--by` takes it.
+NAME = "breakdown"
+
+#: What some causes of idle time are called among the parts; the others by their own names.
+_IDLE = {LATE: "launch-bound", SYNCHRONISED: "synchronisation", SETUP: "one-time set-up"}
+_BEFORE, _AFTER = "idle: before the first work", "idle: after the last work"
+_EXPOSED = {COMMUNICATION: "exposed communication", COPY: "exposed copies"}
+
+
+def questions(names: Sequence[str], spill: Spill) -> Breakdown:
+    """The question of what the time of steps consists of."""
+    return Breakdown()
+
+
+@dataclass(frozen=True)
+class BreakdownAnswer:
+    """The parts of the time of all steps on all devices, the heaviest first; they add up to `whole` ns.
+
+    A part is a group: `total` is its time, `count` the pieces of work that begin in a step, or the gaps, and `in_steps`
+    has both for each step, None without steps. `steps` is their number.
+    """
+
+    parts: list[Group]
+    whole: int
+    steps: int
+    notes: list[str] = field(default_factory=list)
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """The parts as a table, with at most `top` rows."""
+        columns = [Column("part"), Column("time", "ns"), Column("share", "%"), Column("count", "count")]
+        columns += [Column("per step", "ns")] if self.steps else []
+        rows = [
+            (one.key, one.total, percent(one.total, self.whole), one.count)
+            + ((one.total / self.steps,) if self.steps else ())
+            for one in self.parts
+        ]
+        title = "where the time of steps went" if self.steps else "where the time of the recording went"
+        return [cut(Table(NAME, title, tuple(columns), rows, list(self.notes)), top)]
+
+
+class Breakdown:
+    """The question; what it needs is in the work, its calls, the spans and the steps."""
+
+    spans = True
+
+    def see(self, batch: Batch) -> None:
+        """Needs nothing else."""
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if there is device work."""
+        if work.rows is not work.gathered.work or not len(work):
+            return {}
+        labels_, number = labels_of_steps(work.gathered)
+        occurrences, parts = Occurrences(work), _Parts(work, len(labels_))
+        for events in work.each():
+            if len(events):
+                _add_source(parts, work, events, occurrences, number)
+        return {NAME: parts.answer()} if parts.times.any() else {}
+
+
+class _Parts:
+    """Time and count of each part in each step: a row for each part, a column for each step, or one without steps.
+
+    The parts of compute come first, by the operation of the work, then the others as they occur.
+    """
+
+    def __init__(self, work: Work, steps: int) -> None:
+        operations = [f"compute: {operation or OTHER}" for operation in work.operations]
+        self._steps = steps
+        self._number = {word: place for place, word in enumerate(dict.fromkeys(operations))}
+        self.of_shape = np.array([self._number[word] for word in operations], np.int64)
+        self.times = np.zeros((len(self._number), max(steps, 1)), np.int64)
+        self._counts = self.times.copy()
+
+    def number(self, word: str) -> int:
+        """The number of a part."""
+        if word not in self._number:
+            self._number[word] = len(self._number)
+            row = np.zeros((1, self.times.shape[1]), np.int64)
+            self.times, self._counts = np.append(self.times, row, axis=0), np.append(self._counts, row, axis=0)
+        return self._number[word]
+
+    def add(self, part: Int64, step: Int64, time: Int64 | int, count: Int64 | int) -> None:
+        """Adds pieces of parts in steps."""
+        np.add.at(self.times, (part, step), time)
+        np.add.at(self._counts, (part, step), count)
+
+    def answer(self) -> BreakdownAnswer:
+        """The parts that have time, the heaviest first."""
+        parts = []
+        for word, time, count in zip(self._number, self.times, self._counts, strict=True):
+            total, often = int(time.sum()), int(count.sum())
+            in_steps = InSteps.from_times(time.astype(np.float64), count) if self._steps else None
+            if total or often:
+                parts.append(Group(word, total, often, total / often if often else None, in_steps=in_steps))
+        parts.sort(key=lambda one: (-one.total, one.key))
+        return BreakdownAnswer(parts, int(self.times.sum()), self._steps)
+
+
+class _Steps(NamedTuple):
+    """When a device was at steps: rising intervals that don't overlap, and the number of the label of each."""
+
+    begin: Int64
+    end: Int64
+    label: Int64
+
+    def clip(self, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64, Int64]:
+        """The parts of intervals in steps: the row of the interval, the step, begin and end."""
+        low = np.searchsorted(self.end, begin, "right")
+        count = np.maximum(np.searchsorted(self.begin, end, "left") - low, 0)
+        row, step = np.repeat(np.arange(len(begin)), count), ranges(low, count)
+        return row, step, np.maximum(begin[row], self.begin[step]), np.minimum(end[row], self.end[step])
+
+    def around(self, at: Int64) -> Int64:
+        """The step in which each time is, -1 for none."""
+        step = np.searchsorted(self.begin, at, "right") - 1
+        inside = (step >= 0) & (at < np.append(self.end, 0)[step])
+        return np.where(inside, step, -1)
+
+
+def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurrences, number: Int32) -> None:
+    """Adds the devices of a source; of several sources, those without steps don't count if others have some."""
+    ranges_of_steps = occurrences.ranges(events.source, number)
+    if not len(ranges_of_steps.label) and (number >= 0).any():
+        return
+    occurrence = occurrences.find(events, ranges_of_steps, OF_STEP)
+    device, devices = events.places
+    rows_of, gaps = by_group(device, len(devices)), _idle(work, events, parts)
+    for place in range(len(devices)):
+        rows = rows_of(place)
+        rows = rows[np.argsort(events.ts[rows], kind="stable")]
+        steps = _steps_of(work, events, ranges_of_steps, occurrence, rows)
+        if len(steps.begin):
+            _add_work(parts, events, rows, steps)
+            mine = gaps.place == place
+            _add_gaps(parts, steps, gaps.part[mine], gaps.begin[mine], gaps.end[mine])
+            first, last = int(events.ts[rows[0]]), int((events.ts + events.dur)[rows].max())
+            bounds = np.array([steps.begin[0], min(first, steps.end[-1]), max(last, steps.begin[0]), steps.end[-1]])
+            words = np.array([parts.number(_BEFORE), parts.number(_AFTER)])
+            lasts = bounds[1::2] > bounds[::2]
+            _add_gaps(parts, steps, words[lasts], bounds[::2][lasts], bounds[1::2][lasts])
+
+
+def _steps_of(work: Work, events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> _Steps:
+    """When the device whose work is in these rows was at each step; without steps the whole recording counts as one."""
+    end = events.ts + events.dur
+    if not len(among.label):
+        begins, ends = recorded(work, events)
+        bounds = min(begins, int(events.ts[rows].min())), max(ends, int(end[rows].max()))
+        return _Steps(np.array(bounds[:1]), np.array(bounds[1:]), np.zeros(1, np.int64))
+    inside = rows[occurrence[rows] >= 0]
+    outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
+    starts, spans = spans_on_device(
+        among,
+        occurrence[inside].astype(np.int64),
+        (events.ts[inside], end[inside]),
+        events.roles[inside],
+        (events.ts[outside], end[outside]),
+    )
+    there = np.flatnonzero(spans > 0)
+    there = there[np.argsort(starts[there], kind="stable")]
+    return _Steps(starts[there], (starts + spans)[there], among.label[there].astype(np.int64))
+
+
+def _add_gaps(parts: _Parts, steps: _Steps, part: Int64, begin: Int64, end: Int64) -> None:
+    """Adds intervals within steps; each counts once, in the first step that it reaches."""
+    row, step, since, until = steps.clip(begin, end)
+    first = np.ones(len(row), np.int64)
+    first[1:] = row[1:] != row[:-1]
+    parts.add(part[row], steps.label[step], until - since, first)
+
+
+def _add_work(parts: _Parts, events: Events, rows: Int64, steps: _Steps) -> None:
+    """Adds the work of a device, whose rows are in the order of time; a piece counts in the step in which it begins."""
+    begin, end = events.ts[rows], (events.ts + events.dur)[rows]
+    role, part = events.roles[rows], parts.of_shape[events.shape[rows]]
+    for one, word in _EXPOSED.items():
+        if np.any(role == one):
+            part = np.where(role == one, parts.number(word), part)
+    covered = Intervals.union(begin[:0], end[:0])
+    for one in (COMPUTE, COMMUNICATION, COPY):
+        mine = role == one
+        ts, stop = begin[mine], end[mine]
+        reached = np.maximum.accumulate(stop)
+        since = np.maximum(ts, np.append(ts[:1], reached[:-1]))
+        lasts = np.flatnonzero(stop > since)  # of pieces at the same time the one that began first
+        row, step, at, until = steps.clip(since[lasts], stop[lasts])
+        hidden = covered.until(until) - covered.until(at)
+        parts.add(part[mine][lasts][row], steps.label[step], until - at - hidden, 0)
+        step = steps.around(ts)
+        there = np.flatnonzero(step >= 0)
+        parts.add(part[mine][there], steps.label[step[there]], 0, 1)
+        covered = Intervals.union(np.append(covered.begin, ts), np.append(covered.end, stop))
+
+
+class _Idle(NamedTuple):
+    """The gaps of the devices of a source, those of a late host divided by what the host was in."""
+
+    place: Int64
+    begin: Int64
+    end: Int64
+    part: Int64
+
+
+def _idle(work: Work, events: Events, parts: _Parts) -> _Idle:
+    gaps, (cause, meanwhile) = gaps_of(events), causes_of(events)
+    names = np.array([parts.number(f"idle: {_IDLE.get(place, word)}") for place, word in enumerate(CAUSES)])
+    whole = np.flatnonzero(cause != LATE)
+    late = np.flatnonzero((cause == LATE)[meanwhile.gap])
+    gap, time = meanwhile.gap[late], meanwhile.time[late]
+    passed = np.concatenate([[0], np.cumsum(time)])
+    first = np.searchsorted(gap, gap)  # parts of a gap follow one another
+    begin = gaps.begin[gap] + passed[:-1] - passed[first]
+    part = np.full(len(gap), names[LATE])
+    for word, pattern in HOST_CLASSES.items():
+        part[meanwhile.named(pattern.search)[meanwhile.name[late]]] = parts.number(f"idle: {word}")
+    launching = np.flatnonzero(cause == LATE)
+    launching = launching[gaps.end[launching] > gaps.launched[launching]]
+    return _Idle(
+        np.concatenate([gaps.place[whole], gaps.place[gap], gaps.place[launching]]),
+        np.concatenate([gaps.begin[whole], begin, gaps.launched[launching]]),
+        np.concatenate([gaps.end[whole], begin + time, gaps.end[launching]]),
+        np.concatenate([names[cause[whole]], part, np.full(len(launching), names[LATE])]),
+    )

@@ -1,0 +1,154 @@
+"""`ktrace diff --why`: the parts of the time of devices add up to it, and what was changed is named with its share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import SAMPLES, SHARED
+from real_traces import at_hand
+
+import ktrace
+from ktrace.analysis.questions.breakdown import BreakdownAnswer
+from ktrace.cli import cli
+
+STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+TRACES = [
+    STEP,
+    SAMPLES / "kineto/words-of-2021-absolute-microseconds.json",
+    SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite",
+    SAMPLES / "rpd/two-calls-a-kernel-never-run-and-nulls.rpd",
+    *(
+        SHARED / "corpus" / name
+        for name in (
+            "pytorch_kineto/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+            "pytorch_kineto/nccl_data.json.gz",
+            "nsys_sqlite/h100_2gpu_1s.sqlite",
+        )
+    ),
+]
+
+
+def breakdown(path: Path) -> tuple[ktrace.Summary, BreakdownAnswer]:
+    summary = ktrace.summary(path, by=["breakdown", "step"])
+    answer = summary.answers["breakdown"]
+    assert isinstance(answer, BreakdownAnswer)
+    return summary, answer
+
+
+def kind(key: str) -> str:
+    return key.partition(":")[0]
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name[:24])
+def test_parts_are_the_time_of_devices_to_the_ns(path: Path) -> None:
+    """Of each step, where there are steps, else of the recording; and by role they are what `DeviceUse` has."""
+    summary, answer = breakdown(at_hand(path))
+    assert answer.whole == sum(one.total for one in answer.parts)
+    if summary.step_use:
+        times = np.sum([one.steps for one in answer.parts if one.steps is not None], axis=0)
+        assert times.tolist() == [use.span for use in summary.step_use]
+        return
+    for name in ("exposed communication", "exposed copies", "compute"):
+        parts = sum(one.total for one in answer.parts if kind(one.key) == name)
+        assert parts == sum(getattr(use, name.replace(" ", "_")) for use in summary.devices)
+    inside = sum(one.total for one in answer.parts if kind(one.key) == "idle" and "the first" not in one.key)
+    after = sum(one.total for one in answer.parts if one.key == "idle: after the last work")
+    assert inside - after == sum(use.idle for use in summary.devices)
+
+
+def _role(name: str) -> int:
+    """0 of compute, 1 of communication, 2 of copies."""
+    return 1 if "nccl" in name else 2 if name.startswith("Memcpy") else 0
+
+
+def test_each_instant_counts_once_by_plain_arithmetic() -> None:
+    """Of the sample, whose step is swept ns range by ns range: kernel that began first, collective, copy, nothing."""
+    events = [one for one in json.loads(STEP.read_text())["traceEvents"] if one.get("ph") == "X"]
+    ns = lambda us: round(us * 1000)  # noqa: E731
+    step = next(one for one in events if one["name"].startswith("ProfilerStep#") and one["cat"] == "user_annotation")
+    begin, end = ns(step["ts"]), ns(step["ts"] + step["dur"])
+    work = [
+        (
+            ns(one["ts"]),
+            ns(one["ts"] + one["dur"]),
+            1 if "nccl" in one["name"] else 2 if "mem" in one["cat"] else 0,
+            one["name"],
+        )
+        for one in events
+        if one["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
+    bounds = sorted({begin, end, *(time for one in work for time in one[:2] if begin < time < end)})
+    swept = {"compute": 0, "exposed communication": 0, "exposed copies": 0, "idle": 0}
+    gemm = 0
+    for low, high in pairwise(bounds):
+        running = sorted((role, ts, name) for ts, stop, role, name in work if ts <= low < stop)
+        swept[list(swept)[running[0][0] if running else 3]] += high - low
+        gemm += (high - low) * (bool(running) and running[0][0] == 0 and "gemm" in running[0][2])
+    _, answer = breakdown(STEP)
+    parts: dict[str, int] = {}
+    for one in answer.parts:
+        parts[kind(one.key)] = parts.get(kind(one.key), 0) + int(one.total)
+    assert parts == swept
+    assert next(one.total for one in answer.parts if one.key == "compute: gemm") == gemm
+
+
+def changed(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The sample with each event changed."""
+    document = json.loads(STEP.read_text())
+    for event in document["traceEvents"]:
+        change(event)
+    path = tmp_path / "b.pt.trace.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_what_changed_is_named_with_its_share(tmp_path: Path) -> None:
+    """The last kernels of the step take longer, so that nothing else moves: their part is all of the change."""
+
+    def slower(event: dict[str, Any]) -> None:
+        if event.get("cat") == "kernel" and "multi_tensor_apply" in event["name"]:
+            event["dur"] = round(event["dur"] + 500, 3)
+
+    b = changed(tmp_path, slower)
+    result = CliRunner().invoke(cli, ["diff", str(STEP), str(b), "--why"], catch_exceptions=False)
+    said = " ".join(result.output.split())
+    assert "compute: optimizer +500 us" in said
+    diff = ktrace.diff(STEP, b, by=["breakdown"])
+    assert sum(one.delta for one in diff.rows["breakdown"]) == diff.measure("span").delta  # type: ignore[union-attr]
+
+
+def test_nothing_is_named_where_nothing_changed() -> None:
+    diff = ktrace.diff(STEP, STEP, by=["breakdown"])
+    assert diff.verdict[1] == "No part of the time of devices a step changed beyond noise."
+    assert not any(one.delta for one in diff.rows["breakdown"])
+
+
+def test_a_host_that_is_late_is_divided_by_what_it_was_in(tmp_path: Path) -> None:
+    """A call that allocates where the host was between calls takes that time out of the launch-bound part."""
+    before = {one.key: one.total for one in breakdown(STEP)[1].parts}
+
+    def named(event: dict[str, Any]) -> None:
+        if event.get("cat") == "cpu_op":
+            event["name"] = "_dynamo compile " + event["name"]
+
+    after = {one.key: one.total for one in breakdown(changed(tmp_path, named))[1].parts}
+    assert "idle: compilation" not in before
+    moved = after["idle: compilation"]
+    assert moved > 0 and after.get("idle: launch-bound", 0) + moved == before["idle: launch-bound"]
+    others = {key: time for key, time in before.items() if key != "idle: launch-bound"}
+    assert {key: after[key] for key in others} == others
+
+
+def test_without_device_work_there_is_no_breakdown(tmp_path: Path) -> None:
+    document = json.loads(STEP.read_text())
+    document["traceEvents"] = [one for one in document["traceEvents"] if one.get("cat") == "cpu_op"]
+    path = tmp_path / "host.pt.trace.json"
+    path.write_text(json.dumps(document))
+    assert "breakdown" not in ktrace.summary(path, by=["breakdown"]).answers
