@@ -71,7 +71,7 @@ class ByteAccount:
             self.ranges.append(Range(start, end, place))
 
     def take_back(self, surplus: int) -> None:
-        """Takes back bytes that aren't in the text: one that isn't UTF-8 became U+FFFD, which has three."""
+        """Subtracts bytes that aren't in the source: an invalid byte became U+FFFD, which has three."""
         self.size -= surplus
         if self.read >= surplus:
             self.read -= surplus

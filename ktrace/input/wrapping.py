@@ -127,7 +127,7 @@ class Wrapping:
         return line
 
     def bare_text(self, text: bytes) -> bytes:
-        """Some whole lines without their layers."""
+        """Whole lines without the layers around them."""
         return b"".join(map(self.bare, io.BytesIO(text))) if self.layers else text
 
     def report(self, report: Report, place: str = "") -> None:

@@ -78,7 +78,7 @@ def with_repaired_clocks(batches: Iterable[Batch], report: Report) -> Iterator[B
 
 
 class _Found(NamedTuple):
-    """Of a device: the shift, how much work begins before its call, of so much whose call is known.
+    """The shift of a device, and how much of the work with a known call begins before it.
 
     `slack` is how much more it could be shifted until work ends after a call that waited for it; None if nothing waits.
     """
@@ -174,7 +174,7 @@ class _Stage:
         )
 
     def _found(self) -> dict[Any, _Found]:
-        """What is found of each device that has work whose calls are known, by its key."""
+        """The shift of each device with work whose calls are known, by its key."""
         work, calls = self._work.rows, self._calls.rows
         places = self._places.all()
         keys = [tuple(one[name] for name in _DEVICE) for one in places]
@@ -288,8 +288,8 @@ def _account(report: Report, devices: dict[Any, _Found], moved: dict[Any, _Found
 def _facts(report: Report) -> Iterator[dict[str, Any]]:
     """The rows of the catalog that say of each source what was moved."""
     for source in dict.fromkeys(one["source"] for one in report.clocks if one["moved"]):
-        mine = [one for one in report.clocks if one["moved"] and one["source"] == source]
-        kept = [{name: value for name, value in one.items() if name not in ("source", "moved")} for one in mine]
+        of_source = [one for one in report.clocks if one["moved"] and one["source"] == source]
+        kept = [{name: value for name, value in one.items() if name not in ("source", "moved")} for one in of_source]
         yield {"entity": "source", "source": source, "id": 0, "facts": dump_json({MOVED_CLOCKS: kept})}
 
 

@@ -367,7 +367,7 @@ def _plain(figure: float) -> float | int:
 
 
 def _remark(rows: list[Row], ts: int) -> Row:
-    """One point for all metrics, or notes, of a section."""
+    """A point with all metrics, or notes, of a section."""
     first = rows[0]
     arguments: Row = {}
     names = FreeNames(arguments.__contains__, " #")

@@ -259,7 +259,7 @@ def _in_order(nodes: Int64) -> Int64 | None:
 
 
 def gathered(batches: Iterable[Batch], *, captures: bool) -> dict[str, Gathered]:
-    """What was gathered of each source."""
+    """The gathered calls and work of each source."""
     by_source: dict[str, Gathered] = {}
     for batch in batches:
         see(batch, by_source, captures=captures)
@@ -335,7 +335,7 @@ def _inputs(operator: Row) -> Row:
 
 
 def _launched(call: Row) -> str:
-    """What a call launches."""
+    """The kind of work that a call launches."""
     if "Memcpy" in call["name"]:
         return COPY
     if "Memset" in call["name"]:
@@ -345,7 +345,7 @@ def _launched(call: Row) -> str:
 
 
 def _work(row: Row) -> str:
-    """What a piece of work is."""
+    """The name by which a piece of work is matched."""
     if row["kind"] == "memcpy" or "copyBuffer" in row["name"]:
         return COPY
     if row["kind"] == "memset" or "fillBuffer" in row["name"]:
@@ -590,7 +590,7 @@ class Arrows:
         self._ends: list[tuple[str, str, Int64, Int64]] = []
 
     def see(self, batch: Batch) -> None:
-        """Looks at the ids of rows that are there."""
+        """Remembers the greatest id of each source."""
         if batch.record != "catalog" and len(batch):
             self._ids.see(batch)
 

@@ -57,7 +57,7 @@ class GatheredRows:
         return cls([columns], np.zeros_like(rows), rows, words)
 
     def some(self, index: Int64) -> GatheredRows:
-        """Some of the rows, with the columns that any of them has."""
+        """The rows at the given indices, with the columns that any of them has."""
         part = self._part[index]
         used = np.flatnonzero(np.bincount(part)) if len(part) else np.zeros(1, np.int64)
         return GatheredRows(
@@ -83,7 +83,7 @@ class GatheredRows:
         return [(part, rows) for part, rows, _ in pieces], _back([places for _, _, places in pieces])
 
     def batch(self, index: Int64 | None = None) -> Batch:
-        """Some rows (None: all) as events, with the columns that any of them has, except `half`."""
+        """The rows at the given indices (None: all) as events, with the columns that any of them has, except `half`."""
         pieces = list(self._pieces(index))
         columns = join([_some(part, rows) for part, rows, _ in pieces], self._words)
         back = _back([places for _, _, places in pieces])

@@ -41,7 +41,7 @@ _SHORT = 1 << 16
 
 
 def group_start_mask(columns: Columns) -> Bools:
-    """Where sorted rows differ from the row before."""
+    """Which sorted rows differ from the row before, and so begin a group."""
     differs = np.zeros(len(columns[0]), np.bool_)
     differs[:1] = True
     for column in columns:

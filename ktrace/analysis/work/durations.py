@@ -159,7 +159,7 @@ class Samples:
         self.bounds: Int64 = np.concatenate([[0], np.cumsum(counts)])
 
     def of(self, group: int) -> Int64:
-        """Those of a group."""
+        """The values of one group."""
         values: Int64 = self.values[self.bounds[group] : self.bounds[group + 1]]
         return values
 
@@ -173,7 +173,7 @@ class Samples:
             values.sort()
 
     def of_groups(self, groups: Int64) -> Samples:
-        """Those of some groups, in this order."""
+        """The columns of the given groups, in their order."""
         counts = self.counts[groups]
         return Samples(self.values[ranges(self.bounds[groups], counts)], counts)
 
@@ -269,7 +269,7 @@ class _Cells:
         return np.bincount(cell // max(1, self._steps), count, self._keys).astype(np.int64)
 
     def of(self, key: int) -> InSteps:
-        """What a key has in steps."""
+        """The time and count of a group in each step."""
         cell, time, count = self._all()
         first, last = np.searchsorted(cell, [key * self._steps, (key + 1) * self._steps])
         return InSteps(self._steps, cell[first:last] % self._steps, time[first:last], count[first:last])

@@ -5,8 +5,8 @@ Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,12 @@ class Finding:
 def _whole(value: float | None) -> float | None:
     """A whole number as such; others exactly as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def with_look(findings: Sequence[Finding], order: Iterable[Finding]) -> list[Finding]:
+    """The findings, those in `order` with their place among what to look at first."""
+    places = {id(one): place for place, one in enumerate(order, 1)}
+    return [replace(one, look=places.get(id(one))) for one in findings]
 
 
 def longest(times: Int64, most: int = SHOWN) -> list[int]:

@@ -243,7 +243,7 @@ class WorkInput:
         return [meaning.step for meaning in self.meanings]
 
     def hints_when_empty(self) -> str:
-        """Where else there are answers, if there is nothing to add up."""
+        """Hints at commands that have an answer where nothing can be added up."""
         return (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
 
     def collect_host(self, batch: Batch) -> None:
@@ -424,8 +424,8 @@ def is_never_set(ts: Int64, dur: Int64) -> Bools:
     """Which events have neither begin nor duration, as records do whose time was never set."""
     if int(ts.min(initial=1)) > 0:
         return np.zeros(len(ts), np.bool_)
-    found: Bools = np.isin(ts, _NO_TIMES) & ((dur == 0) | ((ts < 0) & (dur == UNFINISHED)))
-    return found
+    never_set: Bools = np.isin(ts, _NO_TIMES) & ((dur == 0) | ((ts < 0) & (dur == UNFINISHED)))
+    return never_set
 
 
 def inside_kernels(batch: Batch) -> Bools:
@@ -470,7 +470,7 @@ def _of_devices(batch: Batch) -> Bools:
 
 
 def _some(batch: Batch, selected: Bools, names: Iterable[str]) -> pa.RecordBatch:
-    """Some columns of the rows that are `selected`."""
+    """The named columns of the selected rows."""
     there = [name for name in names if batch.has(name)]
     columns = batch.columns.select(there)
     return columns if selected.all() else columns.filter(pa.array(selected))

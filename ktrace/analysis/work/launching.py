@@ -118,7 +118,7 @@ def _latest(called: Int64, order: Int64, first: Bools) -> Int64:
 
 
 def stream_of(shape: dict[str, object]) -> tuple[object, ...]:
-    """What tells streams apart."""
+    """The key of a stream."""
     return tuple(shape[name] for name in ("host", "pid", "device", "stream", "track"))
 
 

@@ -249,7 +249,7 @@ def _is_any(of: Callable[[str], object], name: str) -> bool:
 
 
 class RowPlace(NamedTuple):
-    """What rows of some tracks must lie in to stay.
+    """The intervals that rows of a track must lie in to stay.
 
     They must overlap `time`, and begin in `begins` unless that is None. Those with the `ids` stay anyway: steps on a
     device, whose time there may be later. With `by_call` the call that launched work decides, where it is known.
@@ -278,7 +278,7 @@ class CropBounds(msgspec.Struct):
     overlapping: bool = False
 
     def narrow(self, marks: Marks, processes: dict[Process, Intervals]) -> None:
-        """Takes the part that is in these steps or ranges, too; `processes` are those of processes."""
+        """Intersects with the intervals of these steps or ranges; `processes` has those of each process."""
         each, device, before = marks.each(), marks.on_devices(), self.each
 
         def earlier(source: str) -> Intervals:

@@ -53,7 +53,7 @@ class Intervals(NamedTuple):
         return both.length - other.length
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Each (begin, end)."""
+        """The (begin, end) of each interval."""
         return list(zip(self.begin.tolist(), self.end.tolist(), strict=True))
 
     def intersection(self, other: Intervals) -> Intervals:

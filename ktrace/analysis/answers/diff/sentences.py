@@ -37,7 +37,7 @@ from ktrace.analysis.answers.diff.facts import (
     shared,
 )
 from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
-from ktrace.analysis.questions.checks import check_of, sentence
+from ktrace.analysis.questions.checks import failures, sentence
 from ktrace.analysis.work.groups import OTHER, heading_of
 from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
@@ -51,21 +51,13 @@ _WIDTH, _CHECKS = 48, 2
 
 def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
-    # what is wrong with the recordings, of each side the first checks that fail
-    said = []
+    said = []  # first what is wrong with the recordings
     for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)):
-        failed = [one for one in side.checks if not check_of(one).partial]
-        said += [f"{name}: {sentence(one)}" for one in failed[:_CHECKS]]
-    checks = said
+        said += [f"{name}: {sentence(one)}" for one in failures(side.checks)[:_CHECKS]]
     if not diff.whole.total_a or not diff.whole.total_b:
-        return checks
-    return [*checks, *_changes(diff)]
-
-
-def _changes(diff: Diff) -> list[str]:
-    """What changed, in sentences."""
+        return said
     because = f"{_lost(diff)}{ranks.said(diff)}{_parts(diff)}" if BREAKDOWN in diff.rows else _because(diff)
-    return [said for said in (alike(diff), _whole(diff), because, *_unsteady(diff), _sure(diff)) if said]
+    return [*said, *filter(None, (alike(diff), _whole(diff), because, *_unsteady(diff), _sure(diff)))]
 
 
 def _parts(diff: Diff) -> str:
@@ -80,9 +72,9 @@ def _parts(diff: Diff) -> str:
     time = diff.device_time
     if abs(whole) < least or (time is not None and time.verdict == NOISE):
         return f"Parts of the time of devices{each} changed, not their sum beyond noise: {_listed(named)}."
-    mine, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
-    said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in mine[:_PARTS])
-    back = f"{_listed(others, 1)} {'goes the other way' if mine else 'alone is known'}" if others else ""
+    same_way, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
+    said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in same_way[:_PARTS])
+    back = f"{_listed(others, 1)} {'goes the other way' if same_way else 'alone is known'}" if others else ""
     of = f"Of {'+' if whole > 0 else '-'}{brief(abs(whole))} of device time{each}{_together(diff)}"
     return f"{of}: {'; '.join(filter(None, (said, back)))}."
 
@@ -103,7 +95,7 @@ def _unsteady(diff: Diff) -> list[str]:
 
 
 def _lost(diff: Diff) -> str:
-    """That records are missing, so that less work is no less work done."""
+    """A warning that records are lost, so that work and counts may be too low."""
     lacking = [name for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)) if side.lost]
     if not lacking:
         return ""
@@ -150,7 +142,7 @@ def _times(change: Change) -> str:
 
 
 def _against(diff: Diff) -> list[tuple[str, Change]]:
-    """What the time of the whole doesn't show, in words."""
+    """Changes of device time and of work that the time of the whole hides, each in words."""
     words = {
         id(diff.device_time): ("its devices take", "longer", "less time"),
         id(diff.whole): ("its work is", "more", "less"),
@@ -178,7 +170,7 @@ def _doubts(diff: Diff) -> str:
 
 
 def _but(diff: Diff) -> str:
-    """What the time of the whole doesn't show of the devices, where that is known."""
+    """The hidden changes that exceed noise, as a clause after "but"."""
     sure = [(words, change) for words, change in _against(diff) if not is_doubtful(change, diff)]
     said = " and ".join(f"{words} ({_times(change)})" for words, change in sure)
     return f", but {said}" if said else ""
@@ -263,7 +255,7 @@ def _work(diff: Diff) -> str:
 
 
 def _together(diff: Diff) -> str:
-    """That work is the sum over several devices, while a step takes the time of one."""
+    """The number of devices that work is summed over, since a step takes the time of one."""
     devices = {len(side.devices) for side in (diff.a, diff.b)}
     return f" on {max(devices):,} devices together" if len(devices) == 1 and max(devices) > 1 else ""
 

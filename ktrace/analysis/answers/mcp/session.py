@@ -191,10 +191,10 @@ class Session:
 
     def _same(self, paths: list[str], from_: str | None, *, repair_clock: bool) -> Opened | None:
         """The open trace of these inputs, as they are now, read in this way."""
-        wanted = (paths, from_, repair_clock, state_of(paths))
+        sought = (paths, from_, repair_clock, state_of(paths))
         with self._lock:
             for one in self._opened.values():
-                if (one.paths, one.from_, one.repair_clock, one.state) == wanted:
+                if (one.paths, one.from_, one.repair_clock, one.state) == sought:
                     return self.get(one.name)
         return None
 

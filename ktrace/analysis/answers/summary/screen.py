@@ -86,7 +86,7 @@ class _Screen:
         self._said = Said.of(self._findings)
 
     def text(self, top: int | None) -> str:
-        """All of it; without `top` the tables have as many rows as there are lines for."""
+        """The whole screen; without `top` tables have as many rows as fit the terminal."""
         before = [self._head(), self._doubts(), self._use(), self._look()]
         after = [self._steps(), self._notes(), self._hints()]
         tables, whole = self._tables(), ""
@@ -191,7 +191,7 @@ class _Screen:
         return self._wrapped(said)
 
     def _notes(self) -> list[str]:
-        """What the figures mean or lack."""
+        """Notes on what the figures mean or lack."""
         notes = self._summary.notes
         shown = [line for one in notes[:_NOTES] for line in self._wrapped(one)]
         more = [f"... and {len(notes) - _NOTES:,} more notes: --full"] if len(notes) > _NOTES else []

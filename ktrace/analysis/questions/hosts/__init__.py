@@ -264,7 +264,7 @@ class _HostSum:
             self._add_work(events, call, used, np.append(path, -1)[forest.owner], replayed)
 
     def _outer(self, host: _Host, spans: SpanColumns, chosen: Bools) -> list[Outer]:
-        """What is around spans on threads of the backward pass."""
+        """The forward ranges and modules around spans on threads of the backward pass."""
         around: list[Outer] = []
         if self._levels == ("op",) or not len(host.ends) or not len(spans):
             return around

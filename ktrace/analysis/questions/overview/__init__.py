@@ -345,7 +345,7 @@ class Stored:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """All facts."""
+        """The catalog of the stored trace."""
         facts = Catalog()
         for block in self.blocks:
             if block.record == "catalog":

@@ -234,7 +234,7 @@ class RooflineAnswer:
 
 
 def against(answers: Mapping[str, Answer], peaks: Peaks) -> dict[str, Answer]:
-    """Those answers that depend on peak rates, with these."""
+    """The answers that depend on peak rates, computed against the given ones."""
     return {name: one.against(peaks) for name, one in answers.items() if isinstance(one, RooflineAnswer)}
 
 
