@@ -411,11 +411,6 @@ class WorkInput:
 SELF_ON_DEVICE = re.compile(r"Self (?!CPU)(\w+)( time total)?")
 
 
-def _is_self_time(batch: Batch) -> Bools:
-    """Which rows are an operator's own time on devices."""
-    return NameTest(lambda name: SELF_ON_DEVICE.fullmatch(name) is not None)(batch.column("metric"))
-
-
 #: Times that say that none was set: 0, and -1 in ns, us and ms.
 _NO_TIMES = (0, -1, -1_000, -1_000_000)
 

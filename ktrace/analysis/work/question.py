@@ -19,7 +19,6 @@ from ktrace.analysis.work.findings import Evidence
 from ktrace.analysis.work.groups import CLASSIFIED, OTHER, UNCLASSIFIED
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
-from ktrace.store import Spill
 from ktrace.tables import Table
 
 if TYPE_CHECKING:
@@ -134,7 +133,3 @@ class Explanation(Question, Protocol):
 
     def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
         """Yields events: columns of the model without `id`."""
-
-
-#: Makes the question that answers these names.
-Questions = Callable[[tuple[str, ...], Spill], Question]
