@@ -111,10 +111,10 @@ class Wrapping:
 
     def ending(self, text: bytes, length: int) -> Wrapping:
         """The wrapping where only so many bytes of what follows its start are the text."""
-        rest = text[length:]
+        ending_text = text[length:]
         number = self.lines + text.count(b"\n", 0, length) + 1
-        after = rest.count(b"\n") + (not rest.endswith(b"\n"))
-        return replace(self, length=length, after=after, rest=len(rest), number=number)
+        after = ending_text.count(b"\n") + (not ending_text.endswith(b"\n"))
+        return replace(self, length=length, after=after, rest=len(ending_text), number=number)
 
     def within(self, layer: str, margin: bytes) -> Wrapping:
         """The wrapping with one more layer."""

@@ -353,8 +353,8 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
             Intervals.union(begins[roles == one], ends[roles == one]) for one in (COMPUTE, COMMUNICATION, COPY)
         )
         exposed = communication.without(compute)
-        rest = busy.length - compute.length - exposed
-        times += [busy.length, compute.length, communication.length, copies.length, exposed, rest]
+        exposed_copies = busy.length - compute.length - exposed
+        times += [busy.length, compute.length, communication.length, copies.length, exposed, exposed_copies]
     return Usage(np.concatenate(gaps), *times.tolist())
 
 

@@ -234,10 +234,10 @@ def _singles(logs: Float64) -> _Way:
     order = np.argsort(-logs, kind="stable")
     sums, squares = np.cumsum(logs[order]), np.cumsum(logs[order] ** 2)
     single = np.arange(1, max(len(logs) // _SINGLE, 1) + 1)
-    others, rest = len(logs) - single, sums[-1] - sums[single - 1]
-    within = np.maximum(squares[-1] - squares[single - 1] - rest**2 / others, 0.0) + PRIOR * NOISE**2
+    others, sum_of_others = len(logs) - single, sums[-1] - sums[single - 1]
+    within = np.maximum(squares[-1] - squares[single - 1] - sum_of_others**2 / others, 0.0) + PRIOR * NOISE**2
     error = np.sqrt(within / (others - 1 + PRIOR) * (1 + 1 / others))
-    far = (logs[order[single - 1]] - rest / others) / error
+    far = (logs[order[single - 1]] - sum_of_others / others) / error
     slow = np.zeros(len(logs), np.bool_)
     slow[order[: int(far.argmax()) + 1]] = True
     name = WARM_UP if slow[0] and slow.sum() == 1 else SINGLE

@@ -179,12 +179,12 @@ class _Sides:
         tested, times = pairs, np.zeros(0)
         if pairs and not self.by_step:
             tested, times = _that_may_differ(pairs, grids_a, grids_b)
-        rest = set(_same_grids(a, b)) - set(pairs) if self.by_step and pairs else set()
+        untested = set(_same_grids(a, b)) - set(pairs) if self.by_step and pairs else set()
         part_of = partial(self._part, grids_a, grids_b)
         every = add_verdicts(
             [part_of(one) for one in tested],
             by_step=self.by_step,
-            others=[part_of(one) for one in sorted(rest)],
+            others=[part_of(one) for one in sorted(untested)],
             untested=times,
             slow=self.slow,
         )
@@ -204,10 +204,12 @@ class _Sides:
             one, other = (group and of.of_group(group) for of, group in zip(self.steps, (one, other), strict=True))
         return self._change(Match(one, other, "name"), by_step=self.by_step)
 
-    def _together(self, one: Change, rest: list[Change]) -> list[Change]:
+    def _together(self, one: Change, changes: list[Change]) -> list[Change]:
         """Returns what is left of the change of a kernel without some of its grids, as a row."""
-        a, b = ([group for group in side if group] for side in ([part.a for part in rest], [part.b for part in rest]))
-        if not rest:
+        a, b = (
+            [group for group in side if group] for side in ([part.a for part in changes], [part.b for part in changes])
+        )
+        if not changes:
             return []
         key = f"{one.key}, other grids"
         whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))

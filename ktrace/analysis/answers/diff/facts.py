@@ -148,8 +148,8 @@ def different_work(diff: Diff) -> bool:
     rows = shared(diff)
     by_count = math.fsum(change.from_count or 0.0 for change in rows)
     part, much = percent(by_count, diff.whole.delta), abs(percent(by_count, diff.whole.total_a) or 0.0)
-    rest = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
-    return part is not None and part > _BY_COUNT and much >= SAME and rest <= 2 * much
+    of_time = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
+    return part is not None and part > _BY_COUNT and much >= SAME and of_time <= 2 * much
 
 
 def other_amount(diff: Diff) -> OtherAmount | None:

@@ -151,10 +151,10 @@ def _against(diff: Diff) -> list[tuple[str, Change]]:
     for change in against(diff):
         what, more, less = words[id(change)]
         many = factor(change.total_a, change.total_b)
-        rest = f"{_much(change)} {more if change.delta > 0 else less}"
+        how_much = f"{_much(change)} {more if change.delta > 0 else less}"
         if many is not None:
-            rest = f"{many} times as {'long' if more == 'longer' else 'much'}"
-        changes.append((f"{what} {rest}", change))
+            how_much = f"{many} times as {'long' if more == 'longer' else 'much'}"
+        changes.append((f"{what} {how_much}", change))
     return changes
 
 
@@ -318,8 +318,8 @@ def _sure(diff: Diff) -> str:
         by = "By its slow steps the" if test and test.slow == "b" else "The"
         return f"{by} change exceeds the noise ({samples}{q})."
     if change.verdict == NOISE and diff.gate and diff.gate.failed:
-        rest = f" ({samples}{q})" if samples else why
-        return f"The change of this time doesn't exceed the noise{rest}; {diff.gate.regressions[0]}."
+        reason = f" ({samples}{q})" if samples else why
+        return f"The change of this time doesn't exceed the noise{reason}; {diff.gate.regressions[0]}."
     if change.verdict == NOISE:
         return f"The change is within noise ({samples}{q})." if samples else f"The change is within noise{why}."
     return f"Whether the change exceeds noise isn't known{why}."

@@ -223,8 +223,8 @@ def loaded(
         progress=progress,
         columns=frozenset(columns),
     )
-    rest = filter and replace(filter, ranks=())
-    return tables_of(batches, missing, spill, report, rest) | direct
+    conditions = filter and replace(filter, ranks=())
+    return tables_of(batches, missing, spill, report, conditions) | direct
 
 
 def tables_of(

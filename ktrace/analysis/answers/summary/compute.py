@@ -160,8 +160,8 @@ def read_summary(
         | columns_of(_questions_needed(by, proved))
         | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
     )
-    rest = filter and replace(filter, ranks=())
-    return summary_of(batches, report, taxonomy(selection.rules), by, rest, tree=tree, proved=proved)
+    conditions = filter and replace(filter, ranks=())
+    return summary_of(batches, report, taxonomy(selection.rules), by, conditions, tree=tree, proved=proved)
 
 
 def _questions_needed(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:

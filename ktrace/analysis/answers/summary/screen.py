@@ -261,8 +261,8 @@ def _devices(summary: Summary) -> Table:
     order = sorted(range(len(rows)), key=badness.__getitem__)
     worst = [rows[place] for place in order[:_WORST] if not waited or figures[place][-1]]
     named = "that the others waited for the longest" if waited else "that are the least busy"
-    those = f"the {len(worst)}" if len(worst) > 1 else "the one"
-    return Table("devices", f"{len(uses):,} devices, and {those} {named}", columns, [*spread, *worst])
+    which = f"the {len(worst)}" if len(worst) > 1 else "the one"
+    return Table("devices", f"{len(uses):,} devices, and {which} {named}", columns, [*spread, *worst])
 
 
 def _waited(summary: Summary) -> dict[tuple[str, int | None], int]:

@@ -228,8 +228,8 @@ def _place(one: Finding) -> str:
         return f"rank {one.subject['rank']}, which the others wait for"
     if one.code.startswith("exposed."):
         late = one.details.get("without_waiting_for_rank")
-        rest = f", waiting for rank {late} left out" if late is not None else ""
-        return f"exposed {one.code.partition('.')[2]}{rest}"
+        without_wait = f", waiting for rank {late} left out" if late is not None else ""
+        return f"exposed {one.code.partition('.')[2]}{without_wait}"
     if one.code == "outside":
         before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
         whose = "CPU" if one.details.get("host_recorded", True) else "time"
