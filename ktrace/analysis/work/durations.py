@@ -252,9 +252,9 @@ class _Cells:
         cell = group[inside].astype(np.int64) * self._steps + rows["step"][inside]
         self._parts.append(_added_up(self._keys * self._steps, cell, rows["dur"][inside], np.ones(len(cell))))
         if len(self._parts) > _PARTS:
-            self._all()
+            self._cells()
 
-    def _all(self) -> tuple[Int64, Float64, Int64]:
+    def _cells(self) -> tuple[Int64, Float64, Int64]:
         """Cell, time and count of all rows, rising."""
         if not self._parts:
             return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
@@ -265,12 +265,12 @@ class _Cells:
 
     def counts(self) -> Int64:
         """The number of events in steps of each key."""
-        cell, _, count = self._all()
+        cell, _, count = self._cells()
         return np.bincount(cell // max(1, self._steps), count, self._keys).astype(np.int64)
 
     def of(self, key: int) -> InSteps:
         """The time and count of a group in each step."""
-        cell, time, count = self._all()
+        cell, time, count = self._cells()
         first, last = np.searchsorted(cell, [key * self._steps, (key + 1) * self._steps])
         return InSteps(self._steps, cell[first:last] % self._steps, time[first:last], count[first:last])
 

@@ -62,7 +62,7 @@ class Finding:
 
     def document(self) -> dict[str, Any]:
         """The finding for JSON, with `share_percent` beside its fields."""
-        figures = {"value": _whole(self.value), "unit": self.unit, "whole": _whole(self.whole)}
+        figures = {"value": _as_whole_number(self.value), "unit": self.unit, "whole": _as_whole_number(self.whole)}
         part = {"share_percent": rounded(self.share), "of": self.of}
         details = {key: rounded(value, "ns" if key.endswith("_ns") else "%") for key, value in self.details.items()}
         rows = [one._asdict() for one in self.evidence]
@@ -72,7 +72,7 @@ class Finding:
         return {"code": self.code, "metric": self.metric} | figures | part | about | doubts
 
 
-def _whole(value: float | None) -> float | None:
+def _as_whole_number(value: float | None) -> float | None:
     """A whole number as such; others exactly as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

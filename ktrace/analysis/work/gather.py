@@ -32,7 +32,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
-from ktrace.model.masks import NameTest, each_source, present, truth, words_in
+from ktrace.model.masks import NameTest, columns_where, each_source, present, truth, words_in
 from ktrace.model.row_builder import REMARKS, remarks_of, to_rows
 from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
@@ -257,7 +257,7 @@ class WorkInput:
         elif batch.record == "links" and len(batch):
             is_launch = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
             if is_launch.any():
-                self.links.add(source_of(batch), _some(batch, is_launch, ("key", "role", "event")))
+                self.links.add(source_of(batch), columns_where(batch, is_launch, ("key", "role", "event")))
 
     def collect_work(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
@@ -283,7 +283,7 @@ class WorkInput:
                 lambda name: SELF_ON_DEVICE.fullmatch(name) is not None
             )(batch.column("metric"))
             if is_statistic.any():
-                self.statistics.append(_some(batch, is_statistic, _STATISTICS))
+                self.statistics.append(columns_where(batch, is_statistic, _STATISTICS))
             if not self.statistics and len(self.figures) < _FIGURES_KEPT:
                 self._keep_figures(batch)
 
@@ -328,7 +328,7 @@ class WorkInput:
         correlation, _ = values(batch.columns, "correlation")
         self._work(batch, np.flatnonzero(work), ts, dur, correlation)
         if not len(self.work) and (slices := slices & ~_of_devices(batch)).any():
-            self.host.add(source_of(batch), _some(batch, slices, HOST_COLUMNS))
+            self.host.add(source_of(batch), columns_where(batch, slices, HOST_COLUMNS))
             self.has_calls |= bool(calls.any())
 
     def _work(self, batch: Batch, rows: Int64, ts: Int64, dur: Int64, correlation: Int64) -> None:
@@ -377,10 +377,10 @@ class WorkInput:
             ts, dur, of_tool = ts[~never_set], dur[~never_set], of_tool[~never_set]
         if len(ts):
             ends = ts + np.maximum(dur, 0)
-            self.spans_of[source] = _around(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
+            self.spans_of[source] = _hull(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
             if not of_tool.all():
                 recorded = int(ts[~of_tool].min()), int(ends[~of_tool].max())
-                self.recorded[source] = _around(self.recorded.get(source), recorded)
+                self.recorded[source] = _hull(self.recorded.get(source), recorded)
 
     @cached_property
     def unset(self) -> dict[str, tuple[int, int, int]]:
@@ -395,7 +395,7 @@ class WorkInput:
             if count and begin > max(_LONG_BEFORE, _TIMES_BEFORE * (end - begin)):
                 counts[source] = count, of, begin
             elif count:
-                self.spans_of[source] = _around(self.spans_of.get(source), (first, 0))
+                self.spans_of[source] = _hull(self.spans_of.get(source), (first, 0))
         return counts
 
     @cached_property
@@ -403,7 +403,7 @@ class WorkInput:
         """The first start and the last end of all events, once all batches have been seen."""
         span: tuple[int, int] | None = None
         for source in self.unset.keys() | self.spans_of.keys():
-            span = _around(self.spans_of[source], span) if span else self.spans_of[source]
+            span = _hull(self.spans_of[source], span) if span else self.spans_of[source]
         return span
 
 
@@ -441,7 +441,7 @@ def _of_programs(batch: Batch) -> Batch:
     return Batch("events", batch.columns.filter(pa.array(~there))) if there.any() else batch
 
 
-def _around(span: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
+def _hull(span: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
     return (min(span[0], other[0]), max(span[1], other[1])) if span else other
 
 
@@ -462,10 +462,3 @@ def _of_devices(batch: Batch) -> Bools:
     (_, on_device), (_, on_thread) = (values(batch.columns, name) for name in ("device", "tid"))
     is_range: Bools = words_in(batch.column("kind"), ("range",)) & on_device & ~on_thread
     return is_range
-
-
-def _some(batch: Batch, selected: Bools, names: Iterable[str]) -> pa.RecordBatch:
-    """The named columns of the selected rows."""
-    there = [name for name in names if batch.has(name)]
-    columns = batch.columns.select(there)
-    return columns if selected.all() else columns.filter(pa.array(selected))

@@ -44,7 +44,7 @@ class Labels:
             "kernel": kernel_of,
             "stream": self.stream,
             "device": self._device,
-            "rank": lambda row: _text(self.rank(row["source"])),
+            "rank": lambda row: _key_text(self.rank(row["source"])),
             UNCLASSIFIED: _unclassified,
             "step": lambda row: OTHER,
             "run": lambda row: row.get("run") or self._run(row["source"]),
@@ -61,7 +61,7 @@ class Labels:
     def _run(self, source: str) -> str:
         """The run of a source, from its facts."""
         entry = self._catalog.get("source", source=source)
-        return _text(entry.facts.get("run") if entry else None)
+        return _key_text(entry.facts.get("run") if entry else None)
 
     def device(self, place: tuple[str, str | None, int | None]) -> str:
         """The name of a device."""
@@ -102,7 +102,7 @@ def _unclassified(row: Shape) -> str:
     return CLASSIFIED if is_classified else str(row["name"])
 
 
-def _text(value: Any) -> str:
+def _key_text(value: Any) -> str:
     return OTHER if value is None else str(value)
 
 

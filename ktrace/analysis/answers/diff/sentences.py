@@ -57,7 +57,7 @@ def verdict(diff: Diff) -> list[str]:
     if not diff.whole.total_a or not diff.whole.total_b:
         return said
     because = f"{_lost(diff)}{ranks.said(diff)}{_parts(diff)}" if BREAKDOWN in diff.rows else _because(diff)
-    return [*said, *filter(None, (alike(diff), _whole(diff), because, *_unsteady(diff), _sure(diff)))]
+    return [*said, *filter(None, (alike(diff), _whole_change(diff), because, *_unsteady(diff), _sure(diff)))]
 
 
 def _parts(diff: Diff) -> str:
@@ -75,7 +75,7 @@ def _parts(diff: Diff) -> str:
     same_way, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
     said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in same_way[:_PARTS])
     back = f"{_listed(others, 1)} {'goes the other way' if same_way else 'alone is known'}" if others else ""
-    of = f"Of {'+' if whole > 0 else '-'}{brief(abs(whole))} of device time{each}{_together(diff)}"
+    of = f"Of {'+' if whole > 0 else '-'}{brief(abs(whole))} of device time{each}{_on_devices(diff)}"
     return f"{of}: {'; '.join(filter(None, (said, back)))}."
 
 
@@ -102,7 +102,7 @@ def _lost(diff: Diff) -> str:
     return f"Records of {' and '.join(lacking)} are lost, so work and counts there may be too low. "
 
 
-def _whole(diff: Diff) -> str:
+def _whole_change(diff: Diff) -> str:
     change = decisive(diff)
     if diff.unit != "ns":
         return f"Only the parts of the whole can be compared, not whether {diff.name_b} is faster than {diff.name_a}."
@@ -223,7 +223,7 @@ def _because(diff: Diff) -> str:
     back = f"; {_listed(others, 1)} goes the other way" if others else ""
     if not agreeing:
         return f"{first}{other} by {by} in this direction exceeds noise{back}.{also}"
-    return f"{first}{_what(diff, agreeing)}{back}.{also}"
+    return f"{first}{_changed_work(diff, agreeing)}{back}.{also}"
 
 
 def _placed(diff: Diff) -> str:
@@ -232,7 +232,7 @@ def _placed(diff: Diff) -> str:
     return f" {place}" if place else ""
 
 
-def _what(diff: Diff, changes: list[Change]) -> str:
+def _changed_work(diff: Diff, changes: list[Change]) -> str:
     """What got slower, or faster, and what is called more often, or less often, the greatest changes first."""
     slower, named = changes[0].delta > 0, heaviest(changes)
     part = percent(_sum(named), _sum(changes))
@@ -240,7 +240,7 @@ def _what(diff: Diff, changes: list[Change]) -> str:
     said = []
     for by_count, way in zip((False, True), words, strict=True):
         if same_way := [one for one in named if is_by_count(one) == by_count]:
-            said.append((abs(same_way[0].delta), f"What {way}{_together(diff)}: {_listed(same_way)}"))
+            said.append((abs(same_way[0].delta), f"What {way}{_on_devices(diff)}: {_listed(same_way)}"))
     said.sort(reverse=True)
     return f"{'. '.join(sentence for _, sentence in said)}, {part:.0f}% of all that"
 
@@ -251,10 +251,10 @@ def _work(diff: Diff) -> str:
         return ""
     many = factor(diff.whole.total_a, diff.whole.total_b)
     more = f"{many} times as much" if many else f"{_much(diff.whole)} {'more' if diff.whole.delta > 0 else 'less'}"
-    return f"its work is {more} ({_times(diff.whole)}{_together(diff)})"
+    return f"its work is {more} ({_times(diff.whole)}{_on_devices(diff)})"
 
 
-def _together(diff: Diff) -> str:
+def _on_devices(diff: Diff) -> str:
     """The number of devices that work is summed over, since a step takes the time of one."""
     devices = {len(side.devices) for side in (diff.a, diff.b)}
     return f" on {max(devices):,} devices together" if len(devices) == 1 and max(devices) > 1 else ""
