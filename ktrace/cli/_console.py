@@ -246,8 +246,6 @@ def write_figures(
     Raises OutputError if the file exists or can't be written, UsageError for a workbook on a terminal, and for limits
     that it can't have.
     """
-    from ktrace.output import Sink, writing
-
     limits = limits or Limits()
     tables = limits.select(tables)
     terminal: dict[str, Any] = {"width": width(), "colour": colour()} if output == "-" else {}
@@ -262,15 +260,21 @@ def write_figures(
     if form == "xlsx":
         from ktrace.tables.workbook import as_workbook
 
-        content = as_workbook(tables, title=title, path=None if output == "-" else output)
+        content: str | bytes = as_workbook(tables, title=title, path=None if output == "-" else output)
     else:
-        whole = text(tables) if limits.bytes is None else fitted(tables, text, limits.bytes)
-        content = whole.encode("utf-8", "backslashreplace")
+        content = text(tables) if limits.bytes is None else fitted(tables, text, limits.bytes)
+    write_text(content, output, overwrite=overwrite)
+
+
+def write_text(content: str | bytes, output: str, *, overwrite: bool) -> None:
+    """Writes to a path, or '-' for standard output. Raises OutputError if the file exists or can't be written."""
+    from ktrace.output import Sink, writing
+
     if output == "-":
-        write_stdout(content if form == "xlsx" else whole)
-    else:
-        with writing(Sink(output, overwrite=overwrite)) as sink:
-            sink.open().write(content)
+        write_stdout(content)
+        return
+    with writing(Sink(output, overwrite=overwrite)) as sink:
+        sink.open().write(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
 
 
 #: Characters of a detail that are shown.

@@ -12,10 +12,10 @@ from ktrace.cli._console import (
     check_output,
     figures_option,
     format_of,
-    format_option,
     print_line,
     tell_issues,
     write_figures,
+    write_text,
 )
 from ktrace.cli._options import (
     Grouped,
@@ -26,6 +26,7 @@ from ktrace.cli._options import (
     selection_options,
 )
 from ktrace.cli._start import import_pyarrow, tune_allocator
+from ktrace.page.render import WRITTEN
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 #: The exit code where --fail-over finds a regression.
 REGRESSION = 3
+
+#: What pipelines show of the limits, as `--format` names it.
+FORMATS = ("junit", "github")
 
 #: Rows of each table in text and Markdown without --top; the other formats have all rows.
 _TOP = 20
@@ -65,7 +69,13 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.argument("a", metavar="A", type=click.Path(allow_dash=True, readable=False))
 @click.argument("b", metavar="[B]", required=False, type=click.Path(allow_dash=True, readable=False))
 @figures_option
-@format_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice((*WRITTEN, *FORMATS)),
+    help="Output format; by default the extension of OUT decides, else text. With a limit also junit (test cases) and "
+    "github (annotations of a workflow).",
+)
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -158,7 +168,12 @@ def command(
     if form == "csv" and len(by) == 1 and not within.tables:
         tables = [table for table in tables if table.name == by[0]]
     title = f"{diff.name_a} -> {diff.name_b}"
-    write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite, limits=within)
+    if form in FORMATS:
+        from ktrace.analysis.answers.diff.gated import gated
+
+        write_text(gated(diff, form), output, overwrite=overwrite)
+    else:
+        write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite, limits=within)
     if diff.gate and diff.gate.failed:
         for regression in diff.gate.regressions:
             print_line(f"{'slower' if regression.comparable else 'not known'}: {regression}", err=True)

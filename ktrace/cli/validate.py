@@ -10,7 +10,7 @@ import click
 from ktrace.cli._console import print_line, put_answer, tell_issues, write_stdout
 from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, tune_allocator
-from ktrace.tables import escape_controls
+from ktrace.tables.annotations import annotation
 
 if TYPE_CHECKING:
     from ktrace.pipeline.validate import Validation
@@ -59,11 +59,9 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
             _print_text(path, result)
         elif style == "github":
             for fault in result.faults:
-                # A GitHub workflow command: its message and the values of its properties with GitHub's own escapes
-                message = _escaped(f"record {fault.record}: {fault.path}: {fault.reason}", "%\r\n")
-                line = f",line={fault.line}" if fault.line else ""
-                file = _escaped(path, "%:,\r\n")
-                write_stdout(f"::error file={file}{line}::{message}", "\n")
+                place = {"file": path} | ({"line": fault.line} if fault.line else {})
+                message = f"record {fault.record}: {fault.path}: {fault.reason}"
+                write_stdout(annotation("error", message, **place), "\n")
     if style == "json":
         files = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
         put_answer("validate", {"valid": not any(result.faults for _, result in results), "files": files})
@@ -78,8 +76,3 @@ def _print_text(path: str, result: Validation) -> None:
         print_line(f"{path}: not valid ({result.checked:,} records checked)")
     else:
         print_line(f"{path}: valid, {result.checked:,} records, model {result.version}")
-
-
-def _escaped(text: str, characters: str) -> str:
-    """Returns the text with these characters as %25 and the like; what else steers a terminal is made harmless."""
-    return "".join(f"%{ord(one):02X}" if one in characters else escape_controls(one) for one in text)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, InSteps, Spread
+from ktrace.analysis.work.groups import MANY, OTHER, DeviceUse, Group, InSteps, Spread
 from ktrace.model.arrays import Float64, Int64
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, named, share, tag
 from ktrace.tables import TIMES, brief, duration, escape_controls
@@ -219,8 +219,8 @@ def _round_steps(highest: float) -> list[float]:
     return [step * count for count in range(1, math.floor(highest / step) + 1)] or [step]
 
 
-#: The most that is drawn: devices, columns of steps.
-_DEVICES, _COLUMNS = 32, 120
+#: The most columns of steps that are drawn.
+_COLUMNS = 120
 
 #: Operations with a fixed colour; the heaviest of the others get the remaining colours.
 _FIXED = {"collective": "communication", "copy": "copies"}
@@ -253,29 +253,16 @@ def device_parts(use: DeviceUse) -> list[Segment]:
     ]
 
 
-def device_row(label: str, use: DeviceUse, longest: int) -> BarRow:
+def device_row(label: str, use: DeviceUse, longest: int, *tags: str) -> BarRow:
     """The bar of a device; `longest` is the span of the longest bar."""
     drawn = stack(device_parts(use), longest)
-    return BarRow(named(label), drawn, share(use.busy, use.span), f" of {brief(use.span)}")
+    return BarRow(named(label, *tags), drawn, share(use.busy, use.span), f" of {brief(use.span)}")
 
 
 def device_legend(uses: Iterable[DeviceUse]) -> Legend:
     """The names of the parts that occur on any device, in their order."""
     parts = {part.name: part for use in uses for part in device_parts(use) if part.value > 0}
     return Legend([(part.name, part.colour) for part in parts.values()])
-
-
-def devices(uses: Sequence[DeviceUse]) -> Section | None:
-    """A bar for each device."""
-    drawn = [use for use in uses if use.span > 0][:_DEVICES]
-    if not drawn:
-        return None
-    longest = max(use.span for use in drawn)
-    rows = [device_row(use.label, use, longest) for use in drawn]
-    if len(uses) > len(drawn):
-        rows.append(BarRow(named(f"{len(uses) - len(drawn):,} more"), rest=True))
-    hint = "Busy time from the start of the first to the end of the last work."
-    return Section("devices", "Device utilisation", hint, [Bars(rows), device_legend(drawn)])
 
 
 def steps(summary: Summary, colours: dict[str, str]) -> Section | None:
@@ -335,13 +322,16 @@ def waits(uses: Sequence[DeviceUse]) -> Section | None:
     lists = []
     for title, of in (("gaps without work", "gaps"), ("from launch to begin", "queueing")):
         spreads: list[tuple[str, Spread]] = []
-        for use in uses[:_DEVICES]:
+        for use in uses:
             spread: Spread | None = getattr(use, of)
             if spread and spread.count:
                 spreads.append((use.label, spread))
+        if len(uses) > MANY:
+            spreads = sorted(spreads, key=lambda one: -one[1].total)[:MANY]
         if spreads:
             lists.append((title, _spreads(spreads)))
-    hint = "A line at the median, a ring at the 95th percentile, on to the longest."
+    most = f" Of {len(uses):,} devices those with the most." if len(uses) > MANY else ""
+    hint = f"A line at the median, a ring at the 95th percentile, on to the longest.{most}"
     return Section("waits", "Waits", hint, [Lists(lists)]) if lists else None
 
 

@@ -2,6 +2,8 @@
 // The page of an overview. `ask` has the answers: the server's, or those that the file itself holds (overview.html).
 const $ = (id) => document.getElementById(id);
 const LANES = 40;
+const MANY = 8, LINES = 100, HIGH = 320; // groups of a kind that are listed, lines of the map of more devices, its pixels
+const listed = { device: null, process: null }; // the numbers of the groups that are listed, null for all
 let about, view, brush = null, rows = [], level = null, names = {}, marks = new Map(), asked = 0;
 
 // ---- figures as text
@@ -108,18 +110,44 @@ function inFile(data) {
 }
 
 // ---- lanes
+const kindOf = (group) => (group.lane === null ? "process" : "device");
+const ofKind = (kind) => about.groups.map((group, number) => ({ ...group, number })).filter((group) => kindOf(group) === kind);
+const firstWaited = (a, b) => a.communication - b.communication || a.busy - b.busy;
+function fold() {
+  // Of many devices those are listed that communicate least, as one does that the others wait for; else the least busy.
+  for (const kind of ["device", "process"]) {
+    const groups = ofKind(kind);
+    if (groups.length > MANY) listed[kind] = new Set(groups.sort(kind === "device" ? firstWaited : () => 0).slice(0, MANY).map((one) => one.number));
+  }
+}
+function lines() {
+  // The lines of the map; where a line is several devices it shows the one that communicates least.
+  const devices = ofKind("device"), each = Math.ceil(devices.length / LINES), found = [];
+  for (let at = 0; at < devices.length; at += each) found.push(devices.slice(at, at + each).sort(firstWaited)[0]);
+  return found;
+}
+function more(kind) {
+  const groups = ofKind(kind), hidden = groups.length - listed[kind].size, button = element("button", { textContent: `${count(hidden)} more` });
+  button.onclick = () => { listed[kind] = null; lay(); load(); };
+  const sends = groups.some((one) => one.communication > 0);
+  const which = kind === "process" ? "processes" : `GPUs; listed are those that ${sends ? "communicate least: others may wait for them" : "are the least busy"}`;
+  return element("div", { className: "lane group bare" }, element("div", { className: "name" }, button, ` ${which}`));
+}
 function lay() {
   const box = $("lanes");
   const open = new Set(rows.filter((row) => row.open).map((row) => row.key));
   const first = !rows.length;
   rows = [];
-  let room = LANES - about.groups.length - about.rulers.length;
+  const shown = ["device", "process"].flatMap((kind) => [...(listed[kind] ?? ofKind(kind).map((one) => one.number))]);
+  let room = listed.device ? 0 : LANES - shown.length - about.rulers.length;
   for (const one of about.rulers) rows.push({ ...one, key: `ruler ${one.lane}`, ruler: true });
-  about.groups.forEach((group, number) => {
-    const key = `group ${number}`, fits = group.lanes.length <= Math.max(room, 2);
+  const devices = ofKind("device");
+  if (devices.length > MANY) rows.push({ name: `${count(devices.length)} GPUs, ${devices.length > LINES ? "several" : "one"} a line`, lane: null, key: "map", map: lines() });
+  shown.forEach((number) => {
+    const group = about.groups[number], key = `group ${number}`, fits = group.lanes.length <= Math.max(room, 2);
     const isOpen = first ? fits : open.has(key);
     if (isOpen) room -= group.lanes.length;
-    rows.push({ name: group.name, lane: group.lane, key, group: true, open: isOpen, inside: group.lanes.length });
+    rows.push({ name: group.name, lane: group.lane, key, group: true, open: isOpen, inside: group.lanes.length, kind: kindOf(group) });
     if (isOpen) for (const lane of group.lanes) rows.push({ ...lane, key: `lane ${lane.lane}`, inner: true });
   });
   if (about.counters.length) {
@@ -140,8 +168,13 @@ function lay() {
     row.canvas = element("canvas");
     const line = element("div", { className: `lane ${row.group ? "group" : ""} ${row.inner ? "inner" : ""} ${row.ruler ? "ruler" : ""}` }, name, row.canvas);
     if (row.group && row.lane === null) { row.canvas.hidden = true; line.classList.add("bare"); }
+    if (row.map) { line.classList.add("map"); row.canvas.style.height = `${Math.min(12, Math.max(3, Math.floor(HIGH / row.map.length))) * row.map.length}px`; }
     return line;
   });
+  for (const kind of ["process", "device"]) {
+    const last = rows.findLastIndex((row) => row.kind === kind), next = rows.findIndex((row, at) => at > last && !row.inner);
+    if (listed[kind]) made.splice(next < 0 ? made.length : next, 0, more(kind));
+  }
   const axis = element("div", { className: "axis" }, element("div", { className: "name" }), element("canvas", { id: "axis" }));
   box.replaceChildren(axis, ...made, element("div", { id: "brush", hidden: true }));
 }
@@ -161,6 +194,7 @@ function draw() {
     if (row.canvas.hidden) continue;
     const context = sized(row.canvas), width = row.canvas.clientWidth, height = row.canvas.clientHeight;
     if (level?.counters[row.series]) envelope(context, level.counters[row.series], width, height, colour("k2"));
+    if (row.map) heat(context, row.map, width, height);
     const own = level?.lanes[row.lane];
     if (own) bars(context, own, width, height, (name) => colours[about.colours[names[name]?.[1]]] ?? rest, row);
     const found = marks.get(row.lane);
@@ -213,6 +247,20 @@ function bars(context, own, width, height, fill, row) {
     context.fillText(shown, from + 3, height / 2 + 1);
   }
 }
+function heat(context, devices, width, height) {
+  // A line for each device: communication apart from other work, the deeper the busier.
+  const wide = 2 ** (level?.shift ?? 0), pixels = wide / (view[1] - view[0]) * width, tall = height / devices.length;
+  const [sends, works] = [colour("communication"), colour("k1")];
+  devices.forEach((device, line) => {
+    const [bucket, busy, , name] = level?.lanes[device.lane] ?? [[], [], [], []];
+    bucket.forEach((one, at) => {
+      context.fillStyle = names[name[at]]?.[1] === "collective" ? sends : works;
+      context.globalAlpha = Math.min(busy[at] / wide, 1);
+      context.fillRect(place(one * wide, width), line * tall, Math.max(pixels, 1), tall > 8 ? tall - 1 : tall);
+    });
+  });
+  context.globalAlpha = 1;
+}
 function envelope(context, [bucket, low, high], width, height, fill) {
   // A band from the least to the greatest reading; a reading counts until the next one.
   const wide = 2 ** level.shift, least = Math.min(0, ...low.slice(0, 1e5)), most = Math.max(...high.slice(0, 1e5)) || 1;
@@ -261,7 +309,8 @@ function shade() {
 async function load() {
   const mine = ++asked, width = Math.max($("axis").clientWidth * Math.min(devicePixelRatio || 1, 2), 300);
   const shift = Math.max(0, Math.floor(Math.log2((view[1] - view[0]) / width)));
-  const lanes = rows.map((row) => row.lane).filter((lane) => lane !== null && lane !== undefined);
+  const used = rows.flatMap((row) => [row.lane, ...(row.map ?? []).map((device) => device.lane)]);
+  const lanes = [...new Set(used)].filter((lane) => lane !== null && lane !== undefined);
   try {
     const answer = await ask.level(Math.floor(view[0]), Math.ceil(view[1]), shift, lanes);
     if (mine !== asked) return;
@@ -289,12 +338,15 @@ async function tell() {
   const found = await ask.heavy(from, to);
   if (mine !== told) return;
   $("selected").textContent = `${brush ? "Selected" : "Shown"}: ${time(found.length)} from ${time(from)} on, ${count(found.slices)} slices begin in it`;
-  $("devices").replaceChildren(...found.devices.map((one) => {
+  const folded = listed.device && new Set([...listed.device].map((number) => about.groups[number].name));
+  const parts = found.devices.filter((one) => !(folded?.has(one.name) ?? true)).map((one) => one.busy / found.length).sort((a, b) => a - b);
+  const others = parts.length ? [element("div", { className: "soft", textContent: `${count(parts.length)} more: busy ${share(parts[0], 1)} to ${share(parts.at(-1), 1)}` })] : [];
+  $("devices").replaceChildren(...found.devices.filter((one) => folded?.has(one.name) ?? true).map((one) => {
     const text = `busy ${time(one.busy)}, ${share(one.busy, found.length)} of what is ${brush ? "selected" : "shown"}; idle ${time(found.length - one.busy)}`;
     const meter = element("meter", { min: 0, max: found.length, value: one.busy, title: text });
     meter.setAttribute("aria-label", `${one.name}: ${text}`);
     return element("div", { className: "device" }, element("span", { className: "name", textContent: one.name, title: one.name }), meter, element("span", { textContent: text }));
-  }));
+  }), ...others);
   for (const [id, title] of [["device", "Top device work"], ["host", "Top CPU work, self time"], ["ranges", "Longest ranges"]]) {
     const all = found[id].reduce((sum, row) => sum + row[1], 0);
     const lines = found[id].slice(0, 15).map(([name, ns, n]) => {
@@ -391,7 +443,8 @@ function at(event) {
   return view[0] + Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * (view[1] - view[0]);
 }
 function pointed(event) {
-  const row = rows.find((one) => one.canvas === event.target), own = row && level?.lanes[row.lane], tip = $("tip");
+  const row = rows.find((one) => one.canvas === event.target), device = row && mapped(row, event), tip = $("tip");
+  const own = row && level?.lanes[device?.lane ?? row.lane];
   tip.hidden = true;
   const wide = level ? 2 ** level.shift : 1, bucket = Math.floor(at(event) / wide), readings = row && level?.counters[row.series];
   if (readings) {
@@ -405,9 +458,10 @@ function pointed(event) {
   const found = own ? own[0].indexOf(bucket) : -1;
   if (found < 0) return;
   const [short, operation, full] = names[own[3][found]] ?? ["", "", ""];
-  tip.replaceChildren(element("b", { textContent: short }), element("br"), `${operation} · busy ${time(own[1][found])} of ${time(wide)} at ${time(bucket * wide)} · ${count(own[2][found])} begin`, ...(full !== short ? [element("br"), element("span", { className: "soft", textContent: full.slice(0, 300) })] : []));
+  tip.replaceChildren(...(device ? [element("b", { textContent: device.name }), element("br")] : []), element("b", { textContent: short }), element("br"), `${operation} · busy ${time(own[1][found])} of ${time(wide)} at ${time(bucket * wide)} · ${count(own[2][found])} begin`, ...(full !== short ? [element("br"), element("span", { className: "soft", textContent: full.slice(0, 300) })] : []));
   point(event, tip);
 }
+const mapped = (row, event) => row.map?.[Math.min(Math.floor(event.offsetY / row.canvas.clientHeight * row.map.length), row.map.length - 1)];
 function point(event, tip) {
   tip.hidden = false;
   tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
@@ -415,9 +469,10 @@ function point(event, tip) {
 }
 function listen() {
   const box = $("lanes");
-  let from = null;
+  let from = null, pressed = null;
   box.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || event.target.tagName !== "CANVAS") return;
+    pressed = event.target;
     from = at(event);
     box.setPointerCapture(event.pointerId);
     box.focus({ preventScroll: true });
@@ -432,6 +487,8 @@ function listen() {
     if (from === null) return;
     const width = Math.abs(at(event) - from) / (view[1] - view[0]) * $("axis").clientWidth;
     from = null;
+    const row = rows.find((one) => one.map && one.canvas === pressed);
+    if (row && width <= 3 && listed.device) { listed.device.add(mapped(row, { offsetY: event.clientY - pressed.getBoundingClientRect().top }).number); lay(); load(); }
     select(width > 3 ? brush : null);
   });
   box.addEventListener("pointerleave", () => { $("tip").hidden = true; });
@@ -473,9 +530,10 @@ async function begin() {
   if (inside) ask = inFile(await unpacked(inside.textContent));
   about = await ask.about();
   view = [0, about.length];
-  $("about").textContent = `${count(about.rows)} rows, ${time(about.length)} · ${about.inputs.join(", ")}`;
+  $("about").textContent = `${count(about.rows)} rows, ${time(about.length)} · ${about.inputs}`;
   $("before").hidden = $("next").hidden = !about.rulers.length;
   $("zoom").disabled = true;
+  fold();
   lay();
   listen();
   await load();

@@ -40,13 +40,13 @@ from ktrace.page.charts import (
     Segment,
     bar,
     columns,
-    devices,
     layers,
     operation_colours,
     step_totals,
     steps,
     waits,
 )
+from ktrace.page.ranks import devices
 from ktrace.tables import brief, duration, escape_controls, exact, size
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
@@ -64,7 +64,7 @@ _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 def charts(summary: Summary) -> list[Section]:
     """The parts of the page that the trace has figures for."""
     colours = operation_colours(summary.groups.get("operation", []))
-    parts = [devices(summary.devices), idle(summary)]
+    parts: list[Section | None] = [*devices(summary), idle(summary)]
     if summary.runs:
         for number, (run, one) in enumerate([*summary.runs.items()][:_RUNS]):
             parts += [_operations(one, colours, f"-{number}", f": {run}"), _kernels(one, f"-{number}", f": {run}")]
@@ -99,7 +99,7 @@ def _of_devices(uses: Sequence[DeviceUse]) -> list[KeyFigure]:
     span, busy = sum(use.span for use in uses), sum(use.busy for use in uses)
     if not span:
         return []
-    many = f" on {len(uses)} devices" if len(uses) > 1 else ""
+    many = f" on {len(uses):,} devices" if len(uses) > 1 else ""
     figures: list[KeyFigure] = [("busy", share(busy, span), f"{brief(span - busy)} idle{many}")]
     if communication := sum(use.communication for use in uses):
         exposed = sum(use.exposed_communication for use in uses)

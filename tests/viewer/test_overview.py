@@ -15,6 +15,9 @@ from click.testing import CliRunner
 from conftest import SAMPLES
 from nightly import few
 from running import viewing
+from worlds import plants
+from worlds.kineto import write
+from worlds.world import build
 
 import ktrace
 from ktrace.cli import cli
@@ -37,6 +40,10 @@ DRAWN = """() => {
   return pixels;
 }"""
 
+
+#: The pixels of two lines of a map of ten.
+LINES_5_AND_6 = """canvas => [5, 6].map((line) =>
+  [...canvas.getContext('2d').getImageData(0, (line + 0.4) * canvas.height / 10, canvas.width, 1).data])"""
 
 #: How many slices the UI has.
 COUNT = """async () => {
@@ -123,6 +130,46 @@ def test_the_overview_of_ranks_says_what_is_heavy_and_finds_names(context: Any, 
         page.wait_for_timeout(300)
         assert page.evaluate("(view[1] - view[0]) / about.length") == pytest.approx(0.5)
         assert page.evaluate(DRAWN) > 100
+        assert not wrong
+
+
+def test_many_ranks_are_a_map_and_eight_of_them(context: Any, tmp_path: Path) -> None:
+    """Of a job in which the others wait for rank 5: it is listed first; a click in the map lists one more."""
+    world = build(3, plants=[plants.late_rank(5, 1.25)], ranks=10, scale=0.4, batch=1 << 18, steps=6, layers=2)
+    paths = [write(world, tmp_path / f"rank{rank}.pt.trace.json", rank) for rank in range(10)]
+    with viewing(tmp_path, *paths, "--overview", "--no-browser") as view:
+        page, wrong = drawn(context, view.link)
+        assert "10 inputs, rank0.pt.trace.json to rank9.pt.trace.json (kineto)" in page.inner_text("#about")
+        names = [name.strip() for name in page.locator(".lane .name").all_inner_texts()]
+        assert names[2] == "10 GPUs, one a line"
+        listed = [name for name in names if "· GPU" in name]
+        assert len(listed) == 8 and listed[0].startswith("▸rank 5 · GPU 5")
+        assert "2 more GPUs; listed are those that communicate least: others may wait for them" in names
+        assert "2 more processes" in names
+        assert page.locator("#devices .device").count() == 8
+        assert "2 more: busy" in page.inner_text("#devices")
+        canvas = page.locator(".map canvas")
+        late, other = (
+            [(row[at], row[at + 2]) for at in range(0, len(row), 4)] for row in canvas.evaluate(LINES_5_AND_6)
+        )
+        late_waits, other_waits = (sum(red > 2 * blue > 0 for red, blue in row) for row in (late, other))
+        assert late_waits < other_waits / 2
+        missing = next(rank for rank in range(10) if not any(f"rank {rank} " in name for name in listed))
+        box = canvas.bounding_box()
+        page.mouse.move(box["x"] + 300, box["y"] + (missing + 0.5) * box["height"] / 10)
+        assert page.inner_text("#tip").startswith(f"rank {missing} · GPU {missing}")
+        page.mouse.click(box["x"] + 300, box["y"] + (missing + 0.5) * box["height"] / 10)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.lane .name')].some((one) => one.innerText.includes('1 more'))"
+        )
+        assert any(f"rank {missing} · GPU" in name for name in page.locator(".lane .name").all_inner_texts())
+        assert not wrong
+
+
+def test_few_ranks_are_all_listed(context: Any, tmp_path: Path) -> None:
+    with viewing(tmp_path, *RANKS, "--overview", "--no-browser") as view:
+        page, wrong = drawn(context, view.link)
+        assert not page.locator(".map").count() and "more" not in page.inner_text("#lanes")
         assert not wrong
 
 

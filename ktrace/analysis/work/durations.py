@@ -410,6 +410,14 @@ def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
     return lengths
 
 
+def course(begin: Int64, end: Int64, role: Integers, parts: int) -> Int64:
+    """How the time from first start to last end divides, in equal parts: compute, exposed communication, all."""
+    edges = int(begin.min()) + (int(end.max()) - int(begin.min())) * np.arange(parts + 1) // parts
+    computes, sends = role == COMPUTE, (role == COMPUTE) | (role == COMMUNICATION)
+    alone, sending = (np.diff(Intervals.union(begin[rows], end[rows]).until(edges)) for rows in (computes, sends))
+    return np.column_stack([alone, sending - alone, np.diff(edges)])
+
+
 class Place(NamedTuple):
     """A device."""
 

@@ -192,10 +192,10 @@ SETUP_CALL = re.compile(
 HOST_CLASSES = {
     "data loading": re.compile(r"data_?loader|dataset|prefetch|collate", re.I),
     "memory allocation": re.compile(
-        r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A
+        r"(cuda|cu|hip)\w{0,40}(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A
     ),
     "loading modules": re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A),
-    "compilation": re.compile(r"dynamo|inductor|_compile\b|recompil|triton.*(compile|autotun)|autotun", re.I),
+    "compilation": re.compile(r"dynamo|inductor|_compile\b|recompil|triton.{0,80}(compile|autotun)|autotun", re.I),
 }
 
 #: The first call of a name sets something up if it takes so many ns, the first launch of a kernel loads its module if

@@ -41,6 +41,12 @@ CLASSIFIED = ""
 #: The start of a note on criteria that an input has no values of.
 NOT_KNOWN = "This input has no "
 
+#: With more devices than these, what is the same of most is told once, and the worst are named.
+MANY = 8
+
+#: The most parts of a run in `DeviceUse.course`.
+COURSE = 60
+
 #: What a note says of a source whose calls, and perhaps work, are lost.
 LACKS = " lacks records: "
 
@@ -161,7 +167,9 @@ class DeviceUse:
     `gaps` are the times without work, `idle` their sum. `queueing` is the time from the return of the call that
     launched work to the start of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
     the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.
-    `window` is the time in which it could have worked, for events.
+    `window` is the time in which it could have worked, for events. `course` is how its time divides over the run,
+    where there are more than `MANY` devices: a row for each of at most `COURSE` parts, of the steps in order, else of the
+    span; its columns are compute, exposed communication, and all of the part.
     """
 
     label: str
@@ -180,6 +188,7 @@ class DeviceUse:
     occupancy: float | None = None
     name: str | None = None
     window: Window | None = None
+    course: Int64 | None = field(default=None, repr=False, compare=False)
 
     @property
     def idle(self) -> int:

@@ -44,7 +44,15 @@ def test_ids_of_requests_stay_arguments_where_the_id_is_another(name: str, tmp_p
 
 @pytest.mark.parametrize(
     ("name", "key", "members"),
-    [("request", "7", {"cat": "x"}), ("requests per second", "7", {"cat": "x"}), ("req-7", "7", {}), ("load", "load", {"cat": "x"}), ("7", "8", {"cat": "x"}), ("7", "7", {}), ("step 7", "7", {"cat": "x"})],
+    [
+        ("request", "7", {"cat": "x"}),
+        ("requests per second", "7", {"cat": "x"}),
+        ("req-7", "7", {}),
+        ("load", "load", {"cat": "x"}),
+        ("7", "8", {"cat": "x"}),
+        ("7", "7", {}),
+        ("step 7", "7", {"cat": "x"}),
+    ],
 )
 def test_other_events_keep_their_names(tmp_path: Path, name: str, key: str, members: dict[str, Any]) -> None:
     assert read(tmp_path, *pair(name, key, 1, 2, **members)).events.name.tolist() == [name]

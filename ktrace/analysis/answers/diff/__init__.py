@@ -21,7 +21,7 @@ comparison   the comparison, its tables, and the conditions under which a pipeli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -197,6 +197,11 @@ class Regression:
     comparable: bool = True
 
     @property
+    def subject(self) -> str:
+        """What it is of: "all work", "wall", "kernel softmax"."""
+        return f"{self.by} {self.name}" if self.by else self.name
+
+    @property
     def finding(self) -> Finding:
         """The regression for programs: the value is the difference, the whole what it was before."""
         details: dict[str, Cell] = {"a_ns": self.a, "b_ns": self.b, "limit_percent": self.limit, "figure": self.figure}
@@ -212,9 +217,8 @@ class Regression:
         times = factor(self.a, self.b)
         grown = f"{times} times as long" if times else "new work" if self.percent is None else f"{self.percent:+.1f}%"
         doubt = "" if self.known else f", not known whether it exceeds noise ({self.why})"
-        what = f"{self.by} {self.name}" if self.by else self.name
         median = " in the median step" if self.figure == "median" else ""
-        return f"{what} got slower: {grown}{median}, more than {self.limit:g}%{doubt}"
+        return f"{self.subject} got slower: {grown}{median}, more than {self.limit:g}%{doubt}"
 
     def _call(self) -> str:
         """How the time of a call changed."""
@@ -229,11 +233,15 @@ _SAME = 0.5
 
 @dataclass(frozen=True)
 class Gate:
-    """The outcome of limits in percent: `over` for the whole, `each` for the rows of the first table."""
+    """The outcome of limits in percent: `over` for the whole, `each` for the rows of the first table.
+
+    `checked` are the subjects of all that a limit was held against.
+    """
 
     over: float | None
     each: float | None
     regressions: list[Regression]
+    checked: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:

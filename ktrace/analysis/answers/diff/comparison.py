@@ -395,7 +395,7 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
     """
     if diff.unit != "ns":
         raise UsageError("can't tell whether it got slower: one side contains only shares, no times")
-    failures = []
+    failures, checked = [], []
     if over is not None:
         times = {} if part else {one.key: one for one in (diff.time, diff.device_time) if one}
         slower = [change for change in times.values() if _slower(change, over)]
@@ -403,14 +403,16 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
             slower.append(diff.idle)
         is_alike = diff.averaged == (1, 1) or not times  # else ranks wait for more others, or for fewer
         wholes = [diff.whole] if is_alike and _slower(diff.whole, over) else []
+        checked += [*([diff.whole.key] if is_alike else []), *times]
         regressions = [_regression(change, over, diff) for change in (*wholes, *slower)]
         failures += regressions if not regressions or diff.other is None else [_call_by_call(diff.other, over, diff)]
     if each is not None and diff.rows:
         by, rows = next(iter(diff.rows.items()))
         least = LEAST / 100 * diff.whole.total_b
         shared = [change for change in rows if change.a and change.b and change.total_b >= least]
+        checked += [f"{by} {change.key}" for change in shared]
         failures += [_regression(change, each, diff, by) for change in shared if _slower(change, each)]
-    return Gate(over, each, failures)
+    return Gate(over, each, failures, checked)
 
 
 def _call_by_call(other: OtherAmount, limit: float, diff: Diff) -> Regression:

@@ -365,7 +365,8 @@ class _Summarised:
                 self._longest.add(self._events, events, step >= 0 if steps else np.ones(len(events), np.bool_))
             if self._work == "events":
                 use = events.devices(self._labels.device, self._labels.rank)
-                uses += [replace(one, window=window) for one, window in zip(use, windows_of(events), strict=True)]
+                over_time = zip(use, windows_of(events), self._marked.courses(events), strict=True)
+                uses += [replace(one, window=window, course=course) for one, window, course in over_time]
                 self._notes += events.lacking()
                 for device in events.unlikely:
                     self._notes.append(

@@ -10,7 +10,8 @@ import numpy as np
 
 from ktrace.analysis.answers.summary.summary import StepUse
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.durations import COMPUTE, by_group, parts_of
+from ktrace.analysis.work.durations import COMPUTE, by_group, course, parts_of
+from ktrace.analysis.work.groups import COURSE, MANY
 from ktrace.analysis.work.occurrences import (
     OF_LAYER,
     OF_STEP,
@@ -20,7 +21,7 @@ from ktrace.analysis.work.occurrences import (
     labels_of_steps,
     spans_on_device,
 )
-from ktrace.model.arrays import Int32
+from ktrace.model.arrays import Int32, Int64
 
 
 class Marked:
@@ -34,6 +35,8 @@ class Marked:
         self._layer_of = indices_of(layers, self.layers)
         self._counts_use = work.is_on_devices
         self._use = np.zeros((len(self.steps), 7), np.int64)
+        self._courses: dict[tuple[str, int], Int64] = {}
+        self._has_many = len(work.devices) > MANY
 
     def steps_of(self, events: Events) -> Int32:
         """The number of the step of each piece of work of a source, -1 where there is none; adds to their use."""
@@ -66,6 +69,21 @@ class Marked:
             parts[:, 2:4] = whole[:, 2:4]  # communication and copies, also those that run earlier
             here = np.column_stack([parts, spans])
             np.add.at(self._use, ranges.label, here)
+            if self._has_many:
+                columns = min(COURSE, len(self.steps))
+                times = self._courses[events.source, place] = np.zeros((columns, 3), np.int64)
+                np.add.at(times, ranges.label.astype(np.int64) * columns // len(self.steps), here[:, [1, 4, 6]])
+
+    def courses(self, events: Events) -> list[Int64 | None]:
+        """`DeviceUse.course` of each device of a source, whose steps were found."""
+        device, devices = events.places
+        if not self._has_many:
+            return [None] * len(devices)
+        if self.steps:
+            return [self._courses.get((events.source, place)) for place in range(len(devices))]
+        rows_of, end = by_group(device, len(devices)), events.ts + events.dur
+        rows = map(rows_of, range(len(devices)))
+        return [course(events.ts[mine], end[mine], events.roles[mine], COURSE) for mine in rows]
 
     def use(self) -> list[StepUse]:
         """The use of each step by the work that was added."""

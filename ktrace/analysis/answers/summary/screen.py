@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ktrace.analysis.answers.summary.verdict import Said, in_words, unknown_of
-from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.work.stated import stated_table
 from ktrace.analysis.work.steadiness import FEWEST
 from ktrace.model.tracks import natural
@@ -243,7 +242,7 @@ def _devices(summary: Summary) -> Table:
     uses = [use for use in summary.devices if use.span]
     shares = [name for name in _SHARES if name == "busy" or any(getattr(use, name.replace(" ", "_")) for use in uses)]
     columns = (Column("device"), Column("span", "ns"), *(Column(name, "%") for name in shares))
-    waited = _waited(summary)
+    waited = summary.others_waited
     columns += (Column("others waited", "ns"),) if waited else ()
     figures = [
         (use.span, *(percent(getattr(use, name.replace(" ", "_")), use.span) for name in shares))
@@ -257,17 +256,8 @@ def _devices(summary: Summary) -> Table:
         (name, *(float(of(column)) for column in np.array(figures, np.float64).T))
         for name, of in (("minimum", np.min), ("median", np.median), ("maximum", np.max))
     ]
-    badness = [-float(row[-1] or 0) if waited else float(row[1] or 0) for row in figures]
-    order = sorted(range(len(rows)), key=badness.__getitem__)
-    worst = [rows[place] for place in order[:_WORST] if not waited or figures[place][-1]]
+    row_of = {id(use): row for use, row in zip(uses, rows, strict=True)}
+    worst = [row_of[id(use)] for use in summary.worst[:_WORST] if not waited or row_of[id(use)][-1]]
     named = "that the others waited for the longest" if waited else "that are the least busy"
     which = f"the {len(worst)}" if len(worst) > 1 else "the one"
     return Table("devices", f"{len(uses):,} devices, and {which} {named}", columns, [*spread, *worst])
-
-
-def _waited(summary: Summary) -> dict[tuple[str, int | None], int]:
-    """How long the others waited for each rank, by its source and device; empty if that isn't known."""
-    answer = summary.proofs.get("collective")
-    ranks = answer.ranks if isinstance(answer, CollectivesAnswer) else []
-    waited = {(one.source, one.device): one.others_waited.total for one in ranks if one.others_waited}
-    return waited if any(waited.values()) else {}

@@ -17,6 +17,7 @@ import numpy as np
 from ktrace.analysis.answers.summary.findings import findings
 from ktrace.analysis.answers.summary.nature import NATURES
 from ktrace.analysis.answers.summary.verdict import advice, verdict
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.questions.memory.answer import MemoryAnswer
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
@@ -158,6 +159,21 @@ class Summary(Framed):
     def lost(self) -> bool:
         """Whether records are known to be lost: calls of work between others, perhaps work, too."""
         return any(LACKS in note for note in self.notes)
+
+    @property
+    def others_waited(self) -> dict[tuple[str, int | None], int]:
+        """How long the others waited for each rank, by its source and device; empty if that isn't known."""
+        answer = self.proofs.get("collective")
+        ranks = answer.ranks if isinstance(answer, CollectivesAnswer) else []
+        waited = {(one.source, one.device): one.others_waited.total for one in ranks if one.others_waited}
+        return waited if any(waited.values()) else {}
+
+    @property
+    def worst(self) -> list[DeviceUse]:
+        """The devices that worked, those first that the others waited for longest, else those that are least busy."""
+        waited = self.others_waited
+        uses = [use for use in self.devices if use.span]
+        return sorted(uses, key=lambda one: (-waited.get((one.source, one.device), 0), one.busy / one.span))
 
     @property
     def step_times(self) -> Float64:

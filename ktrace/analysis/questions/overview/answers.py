@@ -6,7 +6,7 @@ Times are ns from the start of the trace, since a page counts exactly only up to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from ktrace.analysis.questions.overview.lanes import MARK, RANGE, WORK, LaneCell
 from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import AnyArray
 from ktrace.model.batch import DEVICE_KINDS
-from ktrace.model.tracks import Node, Track, arrange
+from ktrace.model.tracks import Node, Track, arrange, natural
 from ktrace.naming.phases import phase_of
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
@@ -28,8 +28,8 @@ from ktrace.store.joins import each_group
 #: One bucket that is wider than any trace.
 _ALL = 62
 
-#: The most buckets of one answer, and names of the heaviest.
-_BUCKETS, HEAVIEST = 4_096, 40
+#: The most buckets of one answer, names of the heaviest, and inputs that are all named.
+_BUCKETS, HEAVIEST, _INPUTS = 4_096, 40, 3
 
 #: What is heavy is listed for the work of devices, for that of the host, and for ranges and steps.
 TABLES = ("device", "host", "ranges")
@@ -81,7 +81,7 @@ class Overview:
             "groups": self.groups,
             "rulers": self._rulers,
             "counters": self._counters,
-            "inputs": [f"{Path(one['path']).name} ({one['format']})" for one in report.inputs],
+            "inputs": _inputs(report.inputs),
             "line": report.line(),
         }
 
@@ -90,6 +90,15 @@ class Overview:
         """The busy time of each lane that has slices."""
         sums = self._sums((0, self.length))
         return {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(sums)}
+
+    @cached_property
+    def _communication(self) -> dict[int, int]:
+        """The time of collectives on each lane that has any."""
+        cells = self._sums((0, self.length))
+        sends = np.array([operation == "collective" for _, operation in self._labels], np.bool_)
+        lanes, which = np.unique(cells.lane[sends[cells.name]], return_inverse=True)
+        times = np.bincount(which, cells.time[sends[cells.name]], len(lanes))
+        return {int(lane): int(time) for lane, time in zip(lanes.tolist(), times.tolist(), strict=True)}
 
     @cached_property
     def _ruled(self) -> set[int]:
@@ -134,8 +143,14 @@ class Overview:
             ]
             process, node = of[0]
             name = node.shown.name if names[node.shown.name] == 1 else f"{node.shown.name} · {process.shown.name}"
+            rank = self.stored.catalog.rank(node.key.source) if isinstance(node.key, Track) else None
+            name = name if rank is None or len(devices) == 1 else f"rank {rank} · {name}"
+            if whole is None:
+                name, times = "devices without work", {}
+            else:
+                times = {"busy": self._busy[whole], "communication": self._communication.get(whole, 0)}
             if lanes:
-                yield {"name": name if whole is not None else "devices without work", "lane": whole, "lanes": lanes}
+                yield {"name": name, "lane": whole, "lanes": lanes, **times}
 
     def _of_track(self, track: int, name: str) -> Iterator[dict[str, Any]]:
         """The lanes of a track that have slices."""
@@ -323,6 +338,15 @@ class Overview:
             {"lane": lane, "buckets": buckets.bucket.tolist()[:most], "shift": named_cells.shift}
             for lane, buckets in by_lane(named_cells)
         ]
+
+
+def _inputs(inputs: Sequence[Mapping[str, Any]]) -> str:
+    """The inputs with their formats; of many the first and the last."""
+    names = sorted((Path(one["path"]).name for one in inputs), key=natural)
+    formats = ", ".join(dict.fromkeys(one["format"] for one in inputs))
+    if len(names) <= _INPUTS:
+        return f"{', '.join(names)} ({formats})"
+    return f"{len(names):,} inputs, {names[0]} to {names[-1]} ({formats})"
 
 
 def _name(node: Node, above: Node) -> str:
