@@ -97,7 +97,7 @@ class Opened:
         return self._held + sum(size for _, size in list(self._summaries.values()))
 
     def summary(self, by: tuple[str, ...] = USUAL) -> Summary:
-        """The summary with these groups and answers; those asked for least recently give way to it."""
+        """The summary with these groups and answers; the least recently used ones are dropped for it."""
         with self._lock:
             if by not in self._summaries:
                 summary = summary_of(self._batches(), Report(), taxonomy(None), by)

@@ -242,7 +242,7 @@ class DeviceWork:
         return Moments(self.place[self._by_end], self.end[self._by_end])
 
     def _ended(self, group: AnyArray, rows: Int64) -> Int64:
-        """The work of the same group that ended last before each of these rows began."""
+        """As-of join: the work of the same group that ended last before each of these rows began, -1 for none."""
         if not len(rows):
             return rows
         by_end = self._by_end
