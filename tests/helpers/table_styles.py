@@ -174,10 +174,3 @@ LIBRARIES = {
     "polars": of_polars,
     "duckdb": of_duckdb,
 }
-
-
-def styles() -> Iterator[tuple[str, str]]:
-    """Yields (library and style, text) of all of them."""
-    for library, made in LIBRARIES.items():
-        for style, text in made():
-            yield f"{library} {style}".rstrip(), text
