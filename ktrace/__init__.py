@@ -17,50 +17,42 @@ from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ktrace.analysis.answers.diff.comparison import Change as Change
-    from ktrace.analysis.answers.diff.comparison import Diff as Diff
-    from ktrace.analysis.answers.diff.sides import compare
-    from ktrace.analysis.answers.query import query as query
-    from ktrace.analysis.answers.summary.compute import summarise
-    from ktrace.analysis.answers.summary.summary import Summary as Summary
-    from ktrace.errors import AmbiguousFormat as AmbiguousFormat
-    from ktrace.errors import ClosedFormat as ClosedFormat
-    from ktrace.errors import DamagedInput as DamagedInput
-    from ktrace.errors import InputError as InputError
-    from ktrace.errors import InternalError as InternalError
-    from ktrace.errors import KtraceError as KtraceError
-    from ktrace.errors import OutputError as OutputError
-    from ktrace.errors import StrictFailure as StrictFailure
-    from ktrace.errors import UnknownFormat as UnknownFormat
-    from ktrace.errors import UsageError as UsageError
-    from ktrace.errors import VersionError as VersionError
-    from ktrace.fleet.batch import BatchReport as BatchReport
-    from ktrace.fleet.batch import batch as batch
-    from ktrace.input.detection import detect as detect
-    from ktrace.input.format import Format as Format
-    from ktrace.input.format import Match as Match
-    from ktrace.input.format import Score as Score
-    from ktrace.input.format import all_formats
-    from ktrace.model.batch import Batch as Batch
-    from ktrace.naming.taxonomy import Labels as Labels
-    from ktrace.naming.taxonomy import classify as classify
-    from ktrace.pipeline.convert import convert as convert
-    from ktrace.pipeline.convert import merge as merge
-    from ktrace.pipeline.info import Info as Info
-    from ktrace.pipeline.info import inspect as inspect
-    from ktrace.pipeline.read import open_batches as open_batches
-    from ktrace.pipeline.selection import Selection as Selection
-    from ktrace.pipeline.validate import Validation as Validation
-    from ktrace.pipeline.validate import validate as validate
-    from ktrace.report import Report as Report
-    from ktrace.stages.align import Align as Align
-    from ktrace.stages.select.wanted import Crop as Crop
-    from ktrace.stages.select.wanted import Filter as Filter
-    from ktrace.trace import read as read
-    from ktrace.trace.trace import Trace as Trace
-    from ktrace.viewer import view as view
-
-    diff, formats, summary = compare, all_formats, summarise
+    from ktrace.analysis.answers.diff import Change
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.diff.sides import compare as diff
+    from ktrace.analysis.answers.query import query
+    from ktrace.analysis.answers.summary.compute import summarise as summary
+    from ktrace.analysis.answers.summary.summary import Summary
+    from ktrace.errors import (
+        AmbiguousFormat,
+        ClosedFormat,
+        DamagedInput,
+        InputError,
+        InternalError,
+        KtraceError,
+        OutputError,
+        StrictFailure,
+        UnknownFormat,
+        UsageError,
+        VersionError,
+    )
+    from ktrace.fleet.batch import BatchReport, batch
+    from ktrace.input.detection import detect
+    from ktrace.input.format import Format, Match, Score
+    from ktrace.input.format import all_formats as formats
+    from ktrace.model.batch import Batch
+    from ktrace.naming.taxonomy import Labels, classify
+    from ktrace.pipeline.convert import convert, merge
+    from ktrace.pipeline.info import Info, inspect
+    from ktrace.pipeline.read import open_batches
+    from ktrace.pipeline.selection import Selection
+    from ktrace.pipeline.validate import Validation, validate
+    from ktrace.report import Report
+    from ktrace.stages.align import Align
+    from ktrace.stages.select.wanted import Crop, Filter
+    from ktrace.trace import read
+    from ktrace.trace.trace import Trace
+    from ktrace.viewer import view
 
 __version__ = "0.3.0"
 
@@ -69,7 +61,8 @@ _HOME = {
     "diff": "ktrace.analysis.answers.diff.sides:compare",
     "formats": "ktrace.input.format:all_formats",
     "summary": "ktrace.analysis.answers.summary.compute:summarise",
-    **dict.fromkeys(("Change", "Diff"), "ktrace.analysis.answers.diff.comparison"),
+    "Change": "ktrace.analysis.answers.diff",
+    "Diff": "ktrace.analysis.answers.diff.comparison",
     "query": "ktrace.analysis.answers.query",
     "Summary": "ktrace.analysis.answers.summary.summary",
     **dict.fromkeys(
@@ -106,7 +99,50 @@ _HOME = {
     "view": "ktrace.viewer",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 (mypy takes the imports above)
+__all__ = [
+    "Align",
+    "AmbiguousFormat",
+    "Batch",
+    "BatchReport",
+    "Change",
+    "ClosedFormat",
+    "Crop",
+    "DamagedInput",
+    "Diff",
+    "Filter",
+    "Format",
+    "Info",
+    "InputError",
+    "InternalError",
+    "KtraceError",
+    "Labels",
+    "Match",
+    "OutputError",
+    "Report",
+    "Score",
+    "Selection",
+    "StrictFailure",
+    "Summary",
+    "Trace",
+    "UnknownFormat",
+    "UsageError",
+    "Validation",
+    "VersionError",
+    "batch",
+    "classify",
+    "convert",
+    "detect",
+    "diff",
+    "formats",
+    "inspect",
+    "merge",
+    "open_batches",
+    "query",
+    "read",
+    "summary",
+    "validate",
+    "view",
+]
 
 
 def __getattr__(name: str) -> Any:

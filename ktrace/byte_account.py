@@ -71,7 +71,7 @@ class ByteAccount:
             self.ranges.append(Range(start, end, place))
 
     def take_back(self, surplus: int) -> None:
-        """Takes back bytes that aren't in the text: one that isn't UTF-8 became U+FFFD, which has three."""
+        """Subtracts bytes that aren't in the source: an invalid byte became U+FFFD, which has three."""
         self.size -= surplus
         if self.read >= surplus:
             self.read -= surplus
@@ -84,11 +84,11 @@ class ByteAccount:
 
     def give_up(self, before: ByteAccount, place: str) -> None:
         """Skips the bytes without an owner of a text that can't be read further. `before` is the account before it."""
-        rest = self.unowned() - before.unowned()
-        self.size -= min(rest, 0)
+        unowned = self.unowned() - before.unowned()
+        self.size -= min(unowned, 0)
         self.open = before.open
         end = self.size - before.size
-        self.skip(end - max(rest, 0), end, place)
+        self.skip(end - max(unowned, 0), end, place)
 
     def merge(self, part: ByteAccount) -> None:
         """Adds the account of a part of the text, or of another text."""

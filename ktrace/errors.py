@@ -18,7 +18,7 @@ ALLOW_COUNTERS = (
 
 
 class KtraceError(Exception):
-    """What went wrong, where, what was expected and how to fix it.
+    """An error with its place, the expectation and a remedy.
 
     Every part but the first is optional; `str()` joins them into one message.
     """

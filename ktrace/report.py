@@ -255,7 +255,7 @@ class Doubts:
     def from_issues(
         cls, issues: Iterable[Issue], before: Mapping[str, tuple[int, int]] | None = None, *, tables: bool = True
     ) -> Doubts:
-        """Those of a report; `before` has rows and number of places of what inputs before had, by kind.
+        """The doubts of a report; `before` is the number of rows and of places of each kind before this input.
 
         Records that can't be read change the shares of tables; beside events with times they are a record less.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import subprocess
 import sys
@@ -23,6 +24,20 @@ def test_every_public_name_is_there() -> None:
 
 def test_dir_is_the_interface_alone() -> None:
     assert dir(ktrace) == sorted([*ktrace.__all__, "__version__"])
+
+
+def test_a_public_name_has_one_home_for_readers_and_for_type_checkers() -> None:
+    block = next(
+        node
+        for node in ast.parse(Path(ktrace.__file__).read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    homes = {(name.asname or name.name): (node.module, name.name) for node in imports for name in node.names}
+    assert len(homes) == len(ktrace.__all__)
+    for name, place in ktrace._HOME.items():
+        module, _, attribute = place.partition(":")
+        assert homes[name] == (module, attribute or name)
 
 
 def test_reprs_are_one_line() -> None:

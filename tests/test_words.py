@@ -91,7 +91,7 @@ def test_what_people_read_has_the_words_of_the_field() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-#: Names that tell nothing of what they hold, and where no local or parameter has them: `Trace.filter(wanted)` is public.
+#: Names that tell nothing of what they hold, and where none has them any more: `Trace.filter(wanted)` is public.
 VAGUE = {"found", "known", "own", "mine", "wanted"}
 NAMED = re.compile(r"ktrace/(?!kit/|converters/|trace/trace\.py|analysis/questions/checks/|cli/_templates/)")
 

@@ -345,7 +345,7 @@ _NEXT = {
 
 
 def _outcome(account: Report, output: str) -> str:
-    """What was written and how to go on; "" for what is no file."""
+    """A line on the written file and how to go on; "" where the output isn't a file."""
     path = Path(output)
     if output == "-" or account.parts or not path.is_file():
         return ""

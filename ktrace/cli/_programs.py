@@ -78,8 +78,8 @@ def to_ktrace_error(error: BaseException) -> tuple[str, KtraceError]:
 
 def error_line(error: BaseException, code: int) -> str:
     """The error as a line of JSON."""
-    kind, ours = to_ktrace_error(error)
-    line: dict[str, Any] = ours.document() | {"kind": kind, "exit_code": code}
+    kind, told = to_ktrace_error(error)
+    line: dict[str, Any] = told.document() | {"kind": kind, "exit_code": code}
     return _as_line({"error": line})
 
 

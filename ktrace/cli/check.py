@@ -27,11 +27,11 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
     tune_allocator()
     import_pyarrow()
     from ktrace.analysis.answers.summary.compute import summarise
-    from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of, sentence
+    from ktrace.analysis.questions.checks import CHECKS, PREFIX, failures, sentence
 
     with Progress(inputs) as progress:
         summary = summarise(list(inputs), by=["idle"], selection=selection, progress=progress.callback)
-    broken = [one for one in summary.checks if not check_of(one).partial]
+    broken = failures(summary.checks)
     if format_ == "json":
         laws = [{"code": PREFIX + code, "law": check.law} for code, check in CHECKS.items()]
         failed = [one.document() | {"message": sentence(one)} for one in summary.checks]

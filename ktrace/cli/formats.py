@@ -51,7 +51,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
 
 
 def _text(fmt: Format) -> str:
-    """What words are looked for in."""
+    """The text of a format that words are searched in."""
     return " ".join((fmt.name, fmt.title, *fmt.patterns, fmt.origin)).casefold()
 
 

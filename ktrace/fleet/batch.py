@@ -296,8 +296,8 @@ def _selection_for(selection: Selection, place: DatasetPlace) -> Selection | Non
         return selection
     if place.rank not in filter.ranks:
         return None
-    rest = replace(filter, ranks=())
-    return selection.replace(filter=None if rest == type(filter)() else rest)
+    conditions = replace(filter, ranks=())
+    return selection.replace(filter=None if conditions == type(filter)() else conditions)
 
 
 @contextmanager

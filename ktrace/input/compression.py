@@ -148,7 +148,7 @@ def untarred(
 
 
 def _tar_faults() -> tuple[type[Exception], ...]:
-    """What reading a tar archive raises; the library is loaded where there is one."""
+    """The exceptions of a damaged tar archive; the library is imported only to read one."""
     import tarfile
 
     return (*_FAULTS, tarfile.TarError)

@@ -82,17 +82,17 @@ def place_of(inside: str) -> DatasetPlace:
     for suffix in PACKED:
         name = name.removesuffix(suffix)
     said: dict[str, str] = {}
-    rest = []
+    folders_of_run = []
     for folder in folders:
         if match := _SAID.fullmatch(folder):
             said[match[1].lower()] = match[2]
         elif not _RANK.fullmatch(folder):
-            rest.append(folder)
+            folders_of_run.append(folder)
     ranks = [said["rank"]] if said.get("rank", "").isdigit() else []
     ranks += [match[1] for part in (name, *reversed(folders)) if (match := _RANK.search(part))]
     torch = _TORCH.fullmatch(name)
     host = said.get("host") or (torch[1] if torch and not _RANK.search(torch[1]) else None)
-    return DatasetPlace(said.get("run") or "/".join(rest) or None, host, int(ranks[0]) if ranks else None)
+    return DatasetPlace(said.get("run") or "/".join(folders_of_run) or None, host, int(ranks[0]) if ranks else None)
 
 
 #: The name of the mark, and the version in it.

@@ -203,7 +203,7 @@ def _best(matches: list[Detected]) -> Score:
 
 
 def _with_end(sample: Sample, wrapping: Wrapping | None, matches: list[Detected]) -> Wrapping | None:
-    """What is around a text, with what follows it."""
+    """The wrapping with what ends the text within it."""
     if not is_text(sample.head) or (not sample.is_json if wrapping is None else wrapping.rest):
         return wrapping
     is_document = any(fmt.document for fmt in builtin_formats() if matches and fmt.name == matches[0].format)

@@ -44,7 +44,7 @@ _check: list[Check] = []
 
 
 class NotRegular(InputError):
-    """What was to be read is neither a regular file nor a folder; `is_pipe` if it is a named pipe."""
+    """The path is neither a regular file nor a folder; `is_pipe` if it is a named pipe."""
 
     def __init__(self, path: str, mode: int) -> None:
         kind = stat.S_IFMT(mode)

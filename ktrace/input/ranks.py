@@ -46,7 +46,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """Its name: `rank3`, `worker-2`."""
+        """The name of the rank: `rank3`, `worker-2`."""
         if self.rank is not None:
             return f"rank{self.rank}"
         return self.prefix.decode("utf-8", "replace").strip(" |[]():\t")

@@ -277,7 +277,7 @@ class Source:
         """
         raw = self._unpacked(quiet=quiet)
         if self._codec == "tar" or (
-            self._codec in ("gzip", "zstd") and codec_of(raw.peek(CODEC_HEAD)[:CODEC_HEAD]) == "tar"
+            self._codec in ("gzip", "zstd") and codec_of(raw.peek(CODEC_HEAD)[:CODEC_HEAD]) == "tar"  # type: ignore[attr-defined]
         ):
             raw.close()
             on_cut = None if quiet else self.on_cut

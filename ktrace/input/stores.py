@@ -208,7 +208,7 @@ class Remote:
                     self._fs.rm_file(f"{self._root}/{name}")
 
     def tidy(self) -> None:
-        """Nothing to remove: unfinished files are on the machines that write them."""
+        """Does nothing: unfinished files are on the machines that write them."""
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -111,10 +111,10 @@ class Wrapping:
 
     def ending(self, text: bytes, length: int) -> Wrapping:
         """The wrapping where only so many bytes of what follows its start are the text."""
-        rest = text[length:]
+        ending_text = text[length:]
         number = self.lines + text.count(b"\n", 0, length) + 1
-        after = rest.count(b"\n") + (not rest.endswith(b"\n"))
-        return replace(self, length=length, after=after, rest=len(rest), number=number)
+        after = ending_text.count(b"\n") + (not ending_text.endswith(b"\n"))
+        return replace(self, length=length, after=after, rest=len(ending_text), number=number)
 
     def within(self, layer: str, margin: bytes) -> Wrapping:
         """The wrapping with one more layer."""
@@ -127,7 +127,7 @@ class Wrapping:
         return line
 
     def bare_text(self, text: bytes) -> bytes:
-        """Some whole lines without their layers."""
+        """Whole lines without the layers around them."""
         return b"".join(map(self.bare, io.BytesIO(text))) if self.layers else text
 
     def report(self, report: Report, place: str = "") -> None:

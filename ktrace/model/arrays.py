@@ -16,7 +16,6 @@ UInt8 = npt.NDArray[np.uint8]
 UInt16 = npt.NDArray[np.uint16]
 UInt64 = npt.NDArray[np.uint64]
 Float64 = npt.NDArray[np.float64]
-Objects = npt.NDArray[np.object_]
 #: Rows with named fields.
 Structured = npt.NDArray[np.void]
 #: Integers of any width.

@@ -6,7 +6,7 @@ name   gemm    -    memset     NameTest(lambda name: "mem" in name)      False F
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -102,6 +102,12 @@ def slice_rows(batch: EventRows) -> Bools:
 def rows_where(batch: Batch, mask: Bools) -> Batch:
     """The rows of a mask."""
     return batch if mask.all() else Batch(batch.record, batch.columns.filter(pa.array(mask)))
+
+
+def columns_where(batch: Batch, mask: Bools, names: Iterable[str]) -> pa.RecordBatch:
+    """Those of the named columns that the batch has, at the rows of a mask."""
+    columns = batch.columns.select([name for name in names if batch.has(name)])
+    return columns if mask.all() else columns.filter(pa.array(mask))
 
 
 def words_of(column: pa.Array) -> list[str]:

@@ -166,7 +166,7 @@ class NewIds:
         return list(self._greatest)
 
     def see(self, batch: Batch) -> None:
-        """Looks at the ids of rows that are there."""
+        """Remembers the greatest id of each source in a batch."""
         for source, rows in each_source(batch):
             self._greatest[source] = max(self._greatest.get(source, 0), pc.max(rows.column("id")).as_py())
 

@@ -258,7 +258,7 @@ def _leave_out_contexts(nodes: Iterable[Node]) -> None:
         if len({key.context for _, key in streams}) != 1:
             continue
         for node, key in streams:
-            if key.stream is not None and node.shown.name == _number("stream", key):
+            if key.stream is not None and node.shown.name == _name_by_number("stream", key):
                 node.shown = replace(node.shown, name=f"stream {key.stream}")
 
 
@@ -288,7 +288,7 @@ def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
     if kind == "device":
         word = device_word(entry.name if entry else None, entry.facts if entry else {})
         name = f"{word} {track.device}" + (f" {model}" if (model := without_number(name, track.device, word)) else "")
-    shown = name or _number(kind, track)
+    shown = name or _name_by_number(kind, track)
     return Shown(shown, entry.order, entry.facts.get("description")) if entry else Shown(shown)
 
 
@@ -312,7 +312,7 @@ def without_number(name: str | None, number: int | None, word: str = "GPU") -> s
     return None if kept is None or kept.casefold().removeprefix("/device:") == word.casefold() else kept
 
 
-def _number(kind: str, track: Track) -> str:
+def _name_by_number(kind: str, track: Track) -> str:
     if kind == "thread":
         return f"thread {track.tid}"
     if kind == "stream":

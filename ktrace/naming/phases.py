@@ -72,7 +72,7 @@ class Attended(NamedTuple):
 
 
 def attended(name: str) -> Attended | None:
-    """What the name of a batch states of that; None if it doesn't, as most don't."""
+    """The sums that the name of a batch states; None for most names, which state none."""
     match = _SUMS.fullmatch(name.strip())
     if match is None:
         return None

@@ -103,7 +103,7 @@ def without_parameters(name: str) -> str:
 
 
 def _masked(match: re.Match[str]) -> str:
-    """As many letters without brackets."""
+    """A placeholder of the same length that has no brackets."""
     return "_" * len(match.group())
 
 

@@ -140,7 +140,7 @@ def _branches(plain: str, place: int) -> tuple[tuple[str, ...], int, int]:
 
 
 def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """Of two sets of texts the one that fewer names contain: that whose shortest text is longer."""
+    """The more selective of two sets of texts: the one whose shortest text is longer."""
     return other if min(map(len, other), default=0) > min(map(len, one), default=0) else one
 
 

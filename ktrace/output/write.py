@@ -52,9 +52,9 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
 
 def _begun(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The same batches, read up to the first rows: a reader's processes and threads work while modules are imported."""
-    rest = iter(batches)
+    remaining = iter(batches)
     first: deque[Batch] = deque()
-    for batch in rest:
+    for batch in remaining:
         first.append(batch)
         if batch.record != "catalog":
             break
@@ -62,7 +62,7 @@ def _begun(batches: Iterable[Batch]) -> Iterator[Batch]:
     def all_batches() -> Iterator[Batch]:
         while first:
             yield first.popleft()
-        yield from rest
+        yield from remaining
 
     return all_batches()
 

@@ -275,9 +275,9 @@ def steps(summary: Summary, colours: dict[str, str]) -> Section | None:
         for group in summary.groups["operation"]
         if group.key in colours and group.steps is not None
     }
-    rest = totals - sum(operations.values(), np.zeros(len(totals)))
-    if rest.max() > 0.5:
-        operations[OTHER] = rest
+    other_time = totals - sum(operations.values(), np.zeros(len(totals)))
+    if other_time.max() > 0.5:
+        operations[OTHER] = other_time
     colours = {OTHER: "other", **colours}
     walls = np.array([use.wall for use in summary.step_use])
     stacks, titles, marks, per = [], [], [], -(-len(totals) // _COLUMNS)

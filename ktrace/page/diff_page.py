@@ -75,8 +75,8 @@ def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
         tags = [change.verdict] if change.verdict in (NEW, GONE) else []
         delta = f"+{brief(change.delta, diff.unit)}" if change.delta > 0 else brief(change.delta, diff.unit)
         lines.append(BarRow(named(change.key, *tags), chart, delta, f" {_percent(change)}"))
-    if rest := len(rows) - len(drawn):
-        lines.append(BarRow(named(f"{rest:,} more, changed less or not at all"), rest=True))
+    if undrawn := len(rows) - len(drawn):
+        lines.append(BarRow(named(f"{undrawn:,} more, changed less or not at all"), rest=True))
     each = " of one step" if diff.per == "step" else ""
     hint = f"The greatest changes{each}: to the right slower, to the left faster."
     used = {_colour(change) for change in drawn}

@@ -144,7 +144,7 @@ def _style(used: set[str]) -> str:
 
 @cache
 def _rules() -> list[tuple[str, str]]:
-    """All rules, with the light colours of the page."""
+    """Selectors and declarations of a style sheet, with the light colours of the page."""
     css = resources.files(__package__).joinpath("page.css").read_text("utf-8")
     colours = dict(re.findall(r"(?<![\w-])--([\w-]+): (#\w+);", css.partition("}")[0]))
     fills = [(f".{name}", f"fill:{colours[colour]}") for name, colour in _FILLS.items()]

@@ -402,7 +402,7 @@ def _bars(times: Counter[str], whole: int) -> Bars:
         )
         for name, time in drawn
     ]
-    if rest := len(times) - len(drawn):
+    if undrawn := len(times) - len(drawn):
         time = times.total() - sum(time for _, time in drawn)
-        rows.append(BarRow(named(f"{rest:,} more"), None, share(time, whole), f" {brief(time)}", rest=True))
+        rows.append(BarRow(named(f"{undrawn:,} more"), None, share(time, whole), f" {brief(time)}", rest=True))
     return Bars(rows)

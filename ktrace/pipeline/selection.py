@@ -251,20 +251,20 @@ class _Common(TypedDict, total=False):
 
 
 class AskOptions(_Common, total=False):
-    """Those of what answers questions."""
+    """Keywords of functions that answer questions."""
 
     capture: str | Path | Sequence[str | Path]
     repair_clock: bool
 
 
 class ReadOptions(_Common, total=False):
-    """Those of what writes rows, too; answers label the rows that they need by themselves."""
+    """Keywords of functions that write rows; answers label the rows that they need by themselves."""
 
     classify: bool
 
 
 class BatchOptions(ReadOptions, total=False):
-    """Those of what makes datasets."""
+    """Keywords of functions that make datasets."""
 
     repair_clock: bool
 

@@ -77,8 +77,8 @@ def with_repaired_clocks(batches: Iterable[Batch], report: Report) -> Iterator[B
         spill.close()
 
 
-class _Found(NamedTuple):
-    """Of a device: the shift, how much work begins before its call, of so much whose call is known.
+class _DeviceShift(NamedTuple):
+    """The shift of a device, and how much of the work with a known call begins before it.
 
     `slack` is how much more it could be shifted until work ends after a call that waited for it; None if nothing waits.
     """
@@ -143,7 +143,7 @@ class _Stage:
 
     def give(self, report: Report) -> Iterator[Batch]:
         """Yields all rows, moved where a clock is apart, and reports how."""
-        devices = self._found()
+        devices = self._device_shifts()
         failed = sum(one.early for one in devices.values()) >= PART * sum(one.of for one in devices.values())
         moved = {key: one for key, one in devices.items() if failed and one.early and one.early >= PART * one.of}
         _account(report, devices, moved)
@@ -155,7 +155,7 @@ class _Stage:
         ledger = report.stage("clock")
         ledger.taken = ledger.given = self._taken
 
-    def _moved(self, batch: Batch, moved: dict[Any, _Found]) -> Batch:
+    def _moved(self, batch: Batch, moved: dict[Any, _DeviceShift]) -> Batch:
         """The batch with the rows of these devices at their new times."""
         if batch.record == "summaries" or is_sampled(batch):
             return batch
@@ -173,8 +173,8 @@ class _Stage:
             batch.record, batch.columns.set_column(place, "ts", pa.array(ts, mask=None if has.all() else ~has))
         )
 
-    def _found(self) -> dict[Any, _Found]:
-        """What is found of each device that has work whose calls are known, by its key."""
+    def _device_shifts(self) -> dict[Any, _DeviceShift]:
+        """The shift of each device with work whose calls are known, by its key."""
         work, calls = self._work.rows, self._calls.rows
         places = self._places.all()
         keys = [tuple(one[name] for name in _DEVICE) for one in places]
@@ -195,7 +195,7 @@ class _Stage:
                 steps = steps_of(move, work["ts"][on_device], work["end"][on_device])
                 left = (slack[launched] - steps.shift_at(begins))[slack[launched] < _NEVER]
                 least = int(left.min()) if len(left) else None
-                devices[key] = _Found(steps, move, int(early.sum()), len(launched), least)
+                devices[key] = _DeviceShift(steps, move, int(early.sum()), len(launched), least)
         return devices
 
     def _launches(self, work: Structured, calls: Structured, places: list[dict[str, Any]]) -> Int64:
@@ -268,7 +268,7 @@ def _on_device(batch: Batch) -> Bools:
     return words_in(batch.column("kind"), DEVICE_KINDS) | (placed & ~host)
 
 
-def _account(report: Report, devices: dict[Any, _Found], moved: dict[Any, _Found]) -> None:
+def _account(report: Report, devices: dict[Any, _DeviceShift], moved: dict[Any, _DeviceShift]) -> None:
     """Reports what is known of the clock of each device, and which were moved."""
     for key, one in devices.items():
         entry: dict[str, Any] = {"source": key[0], "device": key[2], "early": one.early, "of": one.of}
@@ -276,7 +276,7 @@ def _account(report: Report, devices: dict[Any, _Found], moved: dict[Any, _Found
         if key in moved:
             entry |= {"moved": True, "offset_ns": int(one.steps.by.min()), "most_ns": int(one.steps.by.max())}
             entry |= {"drift_ppm": one.move.rate * 1e6 if one.move.rate else None, "slack_ns": one.slack}
-            report.issue("clock-moved", label, _said(one), 0)
+            report.issue("clock-moved", label, _shift_in_words(one), 0)
         else:
             entry |= {"moved": False}
             report.issue("clock-kept", label, f"{one.early:,} of {one.of:,} begin more than 1 us before their calls", 0)
@@ -288,12 +288,12 @@ def _account(report: Report, devices: dict[Any, _Found], moved: dict[Any, _Found
 def _facts(report: Report) -> Iterator[dict[str, Any]]:
     """The rows of the catalog that say of each source what was moved."""
     for source in dict.fromkeys(one["source"] for one in report.clocks if one["moved"]):
-        mine = [one for one in report.clocks if one["moved"] and one["source"] == source]
-        kept = [{name: value for name, value in one.items() if name not in ("source", "moved")} for one in mine]
+        of_source = [one for one in report.clocks if one["moved"] and one["source"] == source]
+        kept = [{name: value for name, value in one.items() if name not in ("source", "moved")} for one in of_source]
         yield {"entity": "source", "source": source, "id": 0, "facts": dump_json({MOVED_CLOCKS: kept})}
 
 
-def _said(one: _Found) -> str:
+def _shift_in_words(one: _DeviceShift) -> str:
     """The shift of a device in words, with its bounds."""
     least, most = int(one.steps.by.min()), int(one.steps.by.max())
     by = (

@@ -84,9 +84,9 @@ class Launches:
         if not heads.any() and self._pending is None:
             return batch, []
         is_ours = heads | self._is_detail(batch, batch.column("id").filter(pa.array(heads)))
-        rest = None if is_ours.all() else Batch("summaries", batch.columns.filter(pa.array(~is_ours)))
+        others = None if is_ours.all() else Batch("summaries", batch.columns.filter(pa.array(~is_ours)))
         if not is_ours.any():
-            return rest, []
+            return others, []
         self._ledger.taken += int(is_ours.sum())
         rows = _plain(batch).filter(pa.array(is_ours))
         is_head = heads[is_ours]
@@ -95,7 +95,7 @@ class Launches:
             rows = pa.concat_tables([self._pending.drop_columns("head"), rows], promote_options="default")
         last = int(np.flatnonzero(is_head)[-1]) if is_head.any() else 0
         self._pending = rows.slice(last).append_column("head", pa.array(is_head[last:]))
-        return rest, list(self._events(rows.slice(0, last), is_head[:last]))
+        return others, list(self._events(rows.slice(0, last), is_head[:last]))
 
     def finish(self) -> list[Batch]:
         """The events of the last launch."""

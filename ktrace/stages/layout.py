@@ -138,9 +138,9 @@ class _Plan:
         source = batch.column("source")[0].as_py()
         if source not in self._launches:
             self._launches[source] = Launches(self.ledger, self._first.get(source, 0))
-        rest, events = self._launches[source].feed(batch)
+        others, events = self._launches[source].feed(batch)
         yield from self._of_launches(source, events)
-        for row in to_rows(rest) if rest is not None else ():
+        for row in to_rows(others) if others is not None else ():
             key = (row["source"], row.get("table"))
             if key != self._table_key and self._table:
                 yield from self._lay_out()
@@ -285,12 +285,12 @@ def _trees(rows: list[Row]) -> list[_Slice]:
             parent.measures.append(row)
             continue
         stack = tuple(row.get("scope") or ()) if row["kind"] in STACKED else ()
-        thing = (row["name"], row["kind"], row.get("device"), row.get("parent"), stack)
-        same = by_thing.get(thing)
+        identity = (row["name"], row["kind"], row.get("device"), row.get("parent"), stack)
+        same = by_thing.get(identity)
         if same and row["metric"] != "duration" and row["metric"] not in _metrics(same):
             same.measures.append(row)
             continue
-        piece = by_id[row["id"]] = by_thing[thing] = _Slice(row)
+        piece = by_id[row["id"]] = by_thing[identity] = _Slice(row)
         (parent.children if parent else roots).append(piece)
     return roots
 
@@ -367,7 +367,7 @@ def _plain(figure: float) -> float | int:
 
 
 def _remark(rows: list[Row], ts: int) -> Row:
-    """One point for all metrics, or notes, of a section."""
+    """A point with all metrics, or notes, of a section."""
     first = rows[0]
     arguments: Row = {}
     names = FreeNames(arguments.__contains__, " #")

@@ -40,11 +40,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, dump_json, load_object
-from ktrace.model.masks import NameTest, each_source, rows_where, truth, words_in
+from ktrace.model.masks import NameTest, columns_where, each_source, rows_where, truth, words_in
 from ktrace.model.row_builder import NewIds
 from ktrace.naming.alike import unique_name
 from ktrace.naming.demangling import demangled
@@ -144,7 +144,7 @@ class Gathered:
             words_in(batch.column("kind"), kinds) for kinds in (("api",), ("op",), ("range",), DEVICE_KINDS)
         )
         if api.any() and (is_call := api & self._is_call(batch.column("name"))).any():
-            self._calls += _some(batch, is_call, _CALLS).to_pylist()
+            self._calls += columns_where(batch, is_call, _CALLS).to_pylist()
         if batch.has("args"):
             work = work & ~truth(pc.match_substring(decoded(batch.column("args")), '"captured_in":'))
         if work.any() and not batch.has("args.captured_in"):
@@ -155,7 +155,7 @@ class Gathered:
         spans = range_ & self._is_range(batch.column("name")) if range_.any() else range_
         spans = spans | op if self._keeps_spans else spans
         if spans.any():
-            self._spans.append(_some(batch, spans, _SPANS))
+            self._spans.append(columns_where(batch, spans, _SPANS))
 
     def replays(self) -> list[Replay]:
         """The replays in the order of their launches, without those whose kernels have operators already."""
@@ -169,7 +169,7 @@ class Gathered:
         works = [_work(one) for one in shapes]
         numbers: dict[Any, int] = {}
         stream = [numbers.setdefault((one["device"], one["stream"]), len(numbers)) for one in shapes]
-        around = self._around(launches, lambda name: _SIZE.search(name) is not None)
+        around = self._spans_around(launches, lambda name: _SIZE.search(name) is not None)
         made = []
         for row in {row["correlation"]: row for row in launches}.values():
             low, high = np.searchsorted(correlation, [row["correlation"], row["correlation"] + 1]).tolist()
@@ -204,7 +204,7 @@ class Gathered:
             elif thread in opened and not _GRAPH.search(row["name"]) and row.get("correlation") not in working:
                 opened[thread][1].append(row)
         closed = sorted((one for one in closed if one[1]), key=lambda one: one[0]["ts"])
-        around = self._around([row for begin, calls in closed for row in (begin, *calls)])
+        around = self._spans_around([row for begin, calls in closed for row in (begin, *calls)])
         facts: dict[int, Row] = {}
         return [
             Capture(
@@ -227,7 +227,7 @@ class Gathered:
         base = entry.facts.get("unix_ns") if entry else None
         return base if isinstance(base, int) else None
 
-    def _around(self, calls: list[Row], test: Any = None) -> dict[int, list[Row]]:
+    def _spans_around(self, calls: list[Row], test: Any = None) -> dict[int, list[Row]]:
         """The spans around each call, by its id, the outermost first."""
         threads = {(row.get("pid"), row.get("tid")) for row in calls}
         spans: defaultdict[Thread, list[Row]] = defaultdict(list)
@@ -259,7 +259,7 @@ def _in_order(nodes: Int64) -> Int64 | None:
 
 
 def gathered(batches: Iterable[Batch], *, captures: bool) -> dict[str, Gathered]:
-    """What was gathered of each source."""
+    """The gathered calls and work of each source."""
     by_source: dict[str, Gathered] = {}
     for batch in batches:
         see(batch, by_source, captures=captures)
@@ -271,11 +271,6 @@ def see(batch: Batch, by_source: dict[str, Gathered], *, captures: bool) -> None
     if batch.record in ("events", "catalog"):
         for source, rows in each_source(batch):
             by_source.setdefault(source, Gathered(captures=captures)).add(rows)
-
-
-def _some(batch: Batch, selected: Bools, names: Iterable[str]) -> pa.RecordBatch:
-    there = [name for name in names if batch.has(name)]
-    return batch.columns.select(there).filter(pa.array(selected))
 
 
 def _enclosing(calls: list[Row], spans: list[Row]) -> dict[int, list[Row]]:
@@ -335,7 +330,7 @@ def _inputs(operator: Row) -> Row:
 
 
 def _launched(call: Row) -> str:
-    """What a call launches."""
+    """The kind of work that a call launches."""
     if "Memcpy" in call["name"]:
         return COPY
     if "Memset" in call["name"]:
@@ -345,7 +340,7 @@ def _launched(call: Row) -> str:
 
 
 def _work(row: Row) -> str:
-    """What a piece of work is."""
+    """The name by which a piece of work is matched."""
     if row["kind"] == "memcpy" or "copyBuffer" in row["name"]:
         return COPY
     if row["kind"] == "memset" or "fillBuffer" in row["name"]:
@@ -590,7 +585,7 @@ class Arrows:
         self._ends: list[tuple[str, str, Int64, Int64]] = []
 
     def see(self, batch: Batch) -> None:
-        """Looks at the ids of rows that are there."""
+        """Remembers the greatest id of each source."""
         if batch.record != "catalog" and len(batch):
             self._ids.see(batch)
 

@@ -208,7 +208,7 @@ class Runs:
 
     @cached_property
     def rows(self) -> Structured:
-        """All rows, run after run; they are writable."""
+        """The rows of all runs, concatenated; they are writable."""
         if self._file is None:
             rows = np.concatenate([np.empty(0, self._dtype), *self._waiting])
             self._waiting.clear()

@@ -57,7 +57,7 @@ class GatheredRows:
         return cls([columns], np.zeros_like(rows), rows, words)
 
     def some(self, index: Int64) -> GatheredRows:
-        """Some of the rows, with the columns that any of them has."""
+        """The rows at the given indices, with the columns that any of them has."""
         part = self._part[index]
         used = np.flatnonzero(np.bincount(part)) if len(part) else np.zeros(1, np.int64)
         return GatheredRows(
@@ -70,22 +70,24 @@ class GatheredRows:
     def column(self, name: str) -> pa.Array:
         """A column of all rows, with words for numbers."""
         if name not in self._known:
-            pieces, back = self._whole
-            columns = [_some(part.column(name), rows) if name in part.schema.names else None for part, rows in pieces]
+            pieces, back = self._placed
+            columns = [
+                _rows_at(part.column(name), rows) if name in part.schema.names else None for part, rows in pieces
+            ]
             joined = _joined(name, columns, [len(rows) for _, rows in pieces], self._words)
             self._known[name] = self._words.decode(name, joined if back is None else joined.take(back))
         return self._known[name]
 
     @cached_property
-    def _whole(self) -> tuple[list[tuple[pa.RecordBatch, Int64]], pa.Array | None]:
+    def _placed(self) -> tuple[list[tuple[pa.RecordBatch, Int64]], pa.Array | None]:
         """Each part with its rows, and the indices that bring them all to their positions."""
         pieces = list(self._pieces(None))
         return [(part, rows) for part, rows, _ in pieces], _back([places for _, _, places in pieces])
 
     def batch(self, index: Int64 | None = None) -> Batch:
-        """Some rows (None: all) as events, with the columns that any of them has, except `half`."""
+        """The rows at the given indices (None: all) as events, with the columns that any of them has, except `half`."""
         pieces = list(self._pieces(index))
-        columns = join([_some(part, rows) for part, rows, _ in pieces], self._words)
+        columns = join([_rows_at(part, rows) for part, rows, _ in pieces], self._words)
         back = _back([places for _, _, places in pieces])
         if back is not None:
             columns = columns.take(back)
@@ -113,7 +115,7 @@ def _back(places: list[Int64]) -> pa.Array | None:
     return pa.array(back)
 
 
-def _some(columns: Columns, rows: Int64) -> Columns:
+def _rows_at(columns: Columns, rows: Int64) -> Columns:
     """Rows of a batch or a column; a slice of it where they are consecutive."""
     count = len(rows)
     if not count:

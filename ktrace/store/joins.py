@@ -41,7 +41,7 @@ _SHORT = 1 << 16
 
 
 def group_start_mask(columns: Columns) -> Bools:
-    """Where sorted rows differ from the row before."""
+    """Which sorted rows differ from the row before, and so begin a group."""
     differs = np.zeros(len(columns[0]), np.bool_)
     differs[:1] = True
     for column in columns:
@@ -74,7 +74,7 @@ def greatest_so_far(values: Int64, columns: Columns) -> Int64:
 
 
 def find(rows: Columns, among: Columns) -> Int64:
-    """For each row the position of the first of others that is equal in all columns, -1 where none is."""
+    """Left join by a stable sort: the first position in `among` that equals each row in all columns, -1 for none."""
     count = len(among[0])
     columns = [np.concatenate(pair) for pair in zip(among, rows, strict=True)]
     order = np.lexsort(columns[::-1])  # stable: of equal rows, those among which it looks come first

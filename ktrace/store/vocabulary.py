@@ -212,7 +212,7 @@ class RowKeys:
         return self._number.get(values, -1)
 
     def all(self) -> list[dict[str, Any]]:
-        """Each combination by its number; asked again, the same list."""
+        """The combinations by their numbers; each call returns the same list."""
         if len(self._all) < len(self):
             self._all += [dict(zip(self.names, one, strict=True)) for one in islice(self, len(self._all), None)]
         return self._all

@@ -30,7 +30,7 @@ ODD = (Sample("empty"), Sample("bytes", bytes(range(256)) * 8), Sample("cut", b"
 
 
 class BrokenPromise(Exception):
-    """What a format doesn't keep."""
+    """A promise of every format that this one breaks."""
 
 
 def _require(kept: bool, broken: str) -> None:

@@ -113,7 +113,7 @@ class Engine:
 
     def __init__(self, program: Path) -> None:
         self.program = program
-        version = re.search(rb"\b(v([1-9]\d*)\.\d+(-[0-9a-f]+)?)", self._said("--version"))
+        version = re.search(rb"\b(v([1-9]\d*)\.\d+(-[0-9a-f]+)?)", self._output_of("--version"))
         self.version, self.major = (version[1].decode(), int(version[2])) if version else ("", 0)
         if 0 < self.major < OLDEST:
             raise self._error(f"is Perfetto's engine v{self.major}, which is too old", f"v{OLDEST} or later")
@@ -123,7 +123,7 @@ class Engine:
         self._lock = threading.Lock()
         self._closed = False
 
-    def _said(self, *arguments: str, asked: bytes = b"") -> bytes:
+    def _output_of(self, *arguments: str, asked: bytes = b"") -> bytes:
         """What the program writes to its standard output. Raises KtraceError if it fails."""
         try:
             done = subprocess.run(
@@ -140,7 +140,7 @@ class Engine:
         """The engine's StatusResult, as its own protocol has it."""
         from ktrace.kit.varint import varint
 
-        answer = self._said(*self._serves, asked=_GET_STATUS)
+        answer = self._output_of(*self._serves, asked=_GET_STATUS)
         start = answer.find(_STATUS)
         if start < 0:
             raise self._error("doesn't answer as Perfetto's engine does")

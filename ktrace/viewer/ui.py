@@ -158,7 +158,7 @@ def _engine_address(server: Server, secret: str, engine: Engine | None) -> str:
 
 
 def _engine_paths(secret: str, engine: Engine | None) -> dict[str, Served]:
-    """What the UI asks an engine: to it the UI hands the trace, and its questions."""
+    """The paths by which the UI reaches an engine: its status and its socket."""
     if engine is None:
         return {}
     status = engine.status

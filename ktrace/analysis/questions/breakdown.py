@@ -152,8 +152,8 @@ def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurren
         steps = _steps_of(work, events, ranges_of_steps, occurrence, rows)
         if len(steps.begin):
             _add_work(parts, events, rows, steps)
-            mine = gaps.place == place
-            _add_gaps(parts, steps, gaps.part[mine], gaps.begin[mine], gaps.end[mine])
+            on_device = gaps.place == place
+            _add_gaps(parts, steps, gaps.part[on_device], gaps.begin[on_device], gaps.end[on_device])
             first, last = int(events.ts[rows[0]]), int((events.ts + events.dur)[rows].max())
             bounds = np.array([steps.begin[0], min(first, steps.end[-1]), max(last, steps.begin[0]), steps.end[-1]])
             words = np.array([parts.number(_BEFORE), parts.number(_AFTER)])
@@ -187,17 +187,17 @@ def _add_work(parts: _Parts, events: Events, rows: Int64, steps: DeviceSteps) ->
             part = np.where(role == one, parts.number(word), part)
     covered = Intervals.union(begin[:0], end[:0])
     for one in (COMPUTE, COMMUNICATION, COPY):
-        mine = role == one
-        ts, stop = begin[mine], end[mine]
+        of_role = role == one
+        ts, stop = begin[of_role], end[of_role]
         reached = np.maximum.accumulate(stop)
         since = np.maximum(ts, np.append(ts[:1], reached[:-1]))
         lasts = np.flatnonzero(stop > since)  # of pieces at the same time the one that began first
         row, step, at, until = steps.clip(since[lasts], stop[lasts])
         hidden = covered.until(until) - covered.until(at)
-        parts.add(part[mine][lasts][row], steps.label[step], until - at - hidden, 0)
+        parts.add(part[of_role][lasts][row], steps.label[step], until - at - hidden, 0)
         step = steps.around(ts)
         there = np.flatnonzero(step >= 0)
-        parts.add(part[mine][there], steps.label[step[there]], 0, 1)
+        parts.add(part[of_role][there], steps.label[step[there]], 0, 1)
         covered = Intervals.union(np.append(covered.begin, ts), np.append(covered.end, stop))
 
 

@@ -177,7 +177,7 @@ class IdleAnswer:
         return [table for table in tables if table.rows or table.name == "idle"]
 
     def _latency(self) -> str:
-        """What the launch of work is taken to need, and where from; "" where clocks are too coarse to tell."""
+        """The assumed launch latency and its source; "" where clocks are too coarse to tell."""
         latencies = sorted(one.latency for one in self.devices if one.latency is not None)
         if len(latencies) < len(self.devices):
             return "Launch latency: 10 us, assumed; too few launches on an idle device."

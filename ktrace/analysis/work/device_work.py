@@ -21,7 +21,7 @@ from ktrace.store.vocabulary import RowKeys
 
 Shape = dict[str, Any]
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 #: An id that no arrow leads to.
 _NOTHING = -1
@@ -181,11 +181,11 @@ class Events:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def once(self, find: Callable[[Work, Events], Found]) -> Found:
-        """What a function finds of the work of this source, which several questions want to know."""
+    def once(self, find: Callable[[Work, Events], Result]) -> Result:
+        """The result of a function of this source's work, computed once for all questions."""
         if find not in self._found:
             self._found[find] = find(self._all, self)
-        result: Found = self._found[find]
+        result: Result = self._found[find]
         return result
 
     @property

@@ -159,7 +159,7 @@ class Samples:
         self.bounds: Int64 = np.concatenate([[0], np.cumsum(counts)])
 
     def of(self, group: int) -> Int64:
-        """Those of a group."""
+        """The values of one group."""
         values: Int64 = self.values[self.bounds[group] : self.bounds[group + 1]]
         return values
 
@@ -173,7 +173,7 @@ class Samples:
             values.sort()
 
     def of_groups(self, groups: Int64) -> Samples:
-        """Those of some groups, in this order."""
+        """The columns of the given groups, in their order."""
         counts = self.counts[groups]
         return Samples(self.values[ranges(self.bounds[groups], counts)], counts)
 
@@ -252,9 +252,9 @@ class _Cells:
         cell = group[inside].astype(np.int64) * self._steps + rows["step"][inside]
         self._parts.append(_added_up(self._keys * self._steps, cell, rows["dur"][inside], np.ones(len(cell))))
         if len(self._parts) > _PARTS:
-            self._all()
+            self._cells()
 
-    def _all(self) -> tuple[Int64, Float64, Int64]:
+    def _cells(self) -> tuple[Int64, Float64, Int64]:
         """Cell, time and count of all rows, rising."""
         if not self._parts:
             return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
@@ -265,12 +265,12 @@ class _Cells:
 
     def counts(self) -> Int64:
         """The number of events in steps of each key."""
-        cell, _, count = self._all()
+        cell, _, count = self._cells()
         return np.bincount(cell // max(1, self._steps), count, self._keys).astype(np.int64)
 
     def of(self, key: int) -> InSteps:
-        """What a key has in steps."""
-        cell, time, count = self._all()
+        """The time and count of a group in each step."""
+        cell, time, count = self._cells()
         first, last = np.searchsorted(cell, [key * self._steps, (key + 1) * self._steps])
         return InSteps(self._steps, cell[first:last] % self._steps, time[first:last], count[first:last])
 
@@ -353,8 +353,8 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
             Intervals.union(begins[roles == one], ends[roles == one]) for one in (COMPUTE, COMMUNICATION, COPY)
         )
         exposed = communication.without(compute)
-        rest = busy.length - compute.length - exposed
-        times += [busy.length, compute.length, communication.length, copies.length, exposed, rest]
+        exposed_copies = busy.length - compute.length - exposed
+        times += [busy.length, compute.length, communication.length, copies.length, exposed, exposed_copies]
     return Usage(np.concatenate(gaps), *times.tolist())
 
 

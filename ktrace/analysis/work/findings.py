@@ -5,8 +5,8 @@ Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +62,7 @@ class Finding:
 
     def document(self) -> dict[str, Any]:
         """The finding for JSON, with `share_percent` beside its fields."""
-        figures = {"value": _whole(self.value), "unit": self.unit, "whole": _whole(self.whole)}
+        figures = {"value": _as_whole_number(self.value), "unit": self.unit, "whole": _as_whole_number(self.whole)}
         part = {"share_percent": rounded(self.share), "of": self.of}
         details = {key: rounded(value, "ns" if key.endswith("_ns") else "%") for key, value in self.details.items()}
         rows = [one._asdict() for one in self.evidence]
@@ -72,9 +72,15 @@ class Finding:
         return {"code": self.code, "metric": self.metric} | figures | part | about | doubts
 
 
-def _whole(value: float | None) -> float | None:
+def _as_whole_number(value: float | None) -> float | None:
     """A whole number as such; others exactly as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def with_look(findings: Sequence[Finding], order: Iterable[Finding]) -> list[Finding]:
+    """The findings, those in `order` with their place among what to look at first."""
+    places = {id(one): place for place, one in enumerate(order, 1)}
+    return [replace(one, look=places.get(id(one))) for one in findings]
 
 
 def longest(times: Int64, most: int = SHOWN) -> list[int]:

@@ -78,10 +78,10 @@ class HostActivity:
         is_chosen = np.zeros(len(self.first), np.bool_)
         is_chosen[which] = True
         rows = np.flatnonzero(is_chosen[self.gap])
-        rest = (self._gaps.end - self._gaps.launched)[which]
+        unspent = (self._gaps.end - self._gaps.launched)[which]
         gap = np.concatenate([self.gap[rows], which])
         label = np.concatenate([self.label[rows], np.full(len(which), len(self._labels) + 1)])
-        time = np.concatenate([self.time[rows], rest])
+        time = np.concatenate([self.time[rows], unspent])
         order = np.argsort(gap * (len(self._labels) + 2) + label, kind="stable")
         gap, label, time = gap[order], label[order], time[order]
         first = np.flatnonzero(group_start_mask((gap, label)))
@@ -292,16 +292,16 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
     by_host = np.zeros(len(gaps.begin), np.bool_)  # the launching call begins in the gap, and takes most of it
     by_host[launched] = ~began & (late > queued)
     cause[launching.unseen[gaps.after] & ~by_host] = BEFORE
-    ours = launched[(cause[launched] == LATE)]
-    meanwhile = HostActivity(work.gathered, events, gaps, ours)
-    anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
+    late_launches = launched[(cause[launched] == LATE)]
+    meanwhile = HostActivity(work.gathered, events, gaps, late_launches)
+    anew = late_launches[events.calls["ts"][gaps.call[late_launches]] > gaps.begin[late_launches]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
     waited = np.maximum(waited, _after_another_thread(anew, meanwhile, gaps, work, events))
     late = (gaps.launched - gaps.begin)[anew]
     cause[anew[(waited >= late) & (2 * _for_workers(anew, meanwhile) <= late)]] = SYNCHRONISED
-    ours = ours[cause[ours] == LATE]
-    setting_up = _in_setup(ours, meanwhile, work, events)
-    cause[ours[2 * setting_up > (gaps.launched - gaps.begin)[ours]]] = SETUP
+    late_launches = late_launches[cause[late_launches] == LATE]
+    setting_up = _in_setup(late_launches, meanwhile, work, events)
+    cause[late_launches[2 * setting_up > (gaps.launched - gaps.begin)[late_launches]]] = SETUP
     return cause, meanwhile
 
 

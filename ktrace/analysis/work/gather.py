@@ -32,7 +32,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
-from ktrace.model.masks import NameTest, each_source, present, truth, words_in
+from ktrace.model.masks import NameTest, columns_where, each_source, present, truth, words_in
 from ktrace.model.row_builder import REMARKS, remarks_of, to_rows
 from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
@@ -241,7 +241,7 @@ class WorkInput:
         return [meaning.step for meaning in self.meanings]
 
     def hints_when_empty(self) -> str:
-        """Where else there are answers, if there is nothing to add up."""
+        """Hints at commands that have an answer where nothing can be added up."""
         return (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
 
     def collect_host(self, batch: Batch) -> None:
@@ -255,7 +255,7 @@ class WorkInput:
         elif batch.record == "links" and len(batch):
             is_launch = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
             if is_launch.any():
-                self.links.add(source_of(batch), _some(batch, is_launch, ("key", "role", "event")))
+                self.links.add(source_of(batch), columns_where(batch, is_launch, ("key", "role", "event")))
 
     def collect_work(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
@@ -281,7 +281,7 @@ class WorkInput:
                 lambda name: SELF_ON_DEVICE.fullmatch(name) is not None
             )(batch.column("metric"))
             if is_statistic.any():
-                self.statistics.append(_some(batch, is_statistic, _STATISTICS))
+                self.statistics.append(columns_where(batch, is_statistic, _STATISTICS))
             if not self.statistics and len(self.figures) < _FIGURES_KEPT:
                 self._keep_figures(batch)
 
@@ -326,7 +326,7 @@ class WorkInput:
         correlation, _ = values(batch.columns, "correlation")
         self._work(batch, np.flatnonzero(work), ts, dur, correlation)
         if not len(self.work) and (slices := slices & ~_of_devices(batch)).any():
-            self.host.add(source_of(batch), _some(batch, slices, HOST_COLUMNS))
+            self.host.add(source_of(batch), columns_where(batch, slices, HOST_COLUMNS))
             self.has_calls |= bool(calls.any())
 
     def _work(self, batch: Batch, rows: Int64, ts: Int64, dur: Int64, correlation: Int64) -> None:
@@ -377,10 +377,10 @@ class WorkInput:
             ts, dur, of_tool = ts[~never_set], dur[~never_set], of_tool[~never_set]
         if len(ts):
             ends = ts + np.maximum(dur, 0)
-            self.spans_of[source] = _around(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
+            self.spans_of[source] = _hull(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
             if not of_tool.all():
                 recorded = int(ts[~of_tool].min()), int(ends[~of_tool].max())
-                self.recorded[source] = _around(self.recorded.get(source), recorded)
+                self.recorded[source] = _hull(self.recorded.get(source), recorded)
 
     @cached_property
     def unset(self) -> dict[str, tuple[int, int, int]]:
@@ -396,7 +396,7 @@ class WorkInput:
             if count and begin > _LONG_BEFORE and (is_work or begin > _TIMES_BEFORE * (end - begin)):
                 counts[source] = count, of, begin
             elif count:
-                self.spans_of[source] = _around(self.spans_of.get(source), (first, 0))
+                self.spans_of[source] = _hull(self.spans_of.get(source), (first, 0))
         return counts
 
     @cached_property
@@ -404,17 +404,12 @@ class WorkInput:
         """The first start and the last end of all events, once all batches have been seen."""
         span: tuple[int, int] | None = None
         for source in self.unset.keys() | self.spans_of.keys():
-            span = _around(self.spans_of[source], span) if span else self.spans_of[source]
+            span = _hull(self.spans_of[source], span) if span else self.spans_of[source]
         return span
 
 
 #: The time of devices in an operator itself, as the tables of PyTorch's profiler have it beside that of the host.
 SELF_ON_DEVICE = re.compile(r"Self (?!CPU)(\w+)( time total)?")
-
-
-def _is_self_time(batch: Batch) -> Bools:
-    """Which rows are an operator's own time on devices."""
-    return NameTest(lambda name: SELF_ON_DEVICE.fullmatch(name) is not None)(batch.column("metric"))
 
 
 #: Times that say that none was set: 0, and -1 in ns, us and ms.
@@ -425,8 +420,8 @@ def is_never_set(ts: Int64, dur: Int64) -> Bools:
     """Which events have neither begin nor duration, as records do whose time was never set."""
     if int(ts.min(initial=1)) > 0:
         return np.zeros(len(ts), np.bool_)
-    found: Bools = np.isin(ts, _NO_TIMES) & ((dur == 0) | ((ts < 0) & (dur == UNFINISHED)))
-    return found
+    never_set: Bools = np.isin(ts, _NO_TIMES) & ((dur == 0) | ((ts < 0) & (dur == UNFINISHED)))
+    return never_set
 
 
 def inside_kernels(batch: Batch) -> Bools:
@@ -447,7 +442,7 @@ def _of_programs(batch: Batch) -> Batch:
     return Batch("events", batch.columns.filter(pa.array(~there))) if there.any() else batch
 
 
-def _around(span: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
+def _hull(span: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
     return (min(span[0], other[0]), max(span[1], other[1])) if span else other
 
 
@@ -468,10 +463,3 @@ def _of_devices(batch: Batch) -> Bools:
     (_, on_device), (_, on_thread) = (values(batch.columns, name) for name in ("device", "tid"))
     is_range: Bools = words_in(batch.column("kind"), ("range",)) & on_device & ~on_thread
     return is_range
-
-
-def _some(batch: Batch, selected: Bools, names: Iterable[str]) -> pa.RecordBatch:
-    """Some columns of the rows that are `selected`."""
-    there = [name for name in names if batch.has(name)]
-    columns = batch.columns.select(there)
-    return columns if selected.all() else columns.filter(pa.array(selected))

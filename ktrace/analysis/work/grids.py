@@ -29,7 +29,7 @@ class GridTexts(NamedTuple):
 
     @classmethod
     def from_grids(cls, grids: RowKeys) -> GridTexts:
-        """Those of the grids that were gathered."""
+        """The texts of the grids that were gathered."""
         numbers: dict[str, int] = {"": -1}
         sizes = ("x".join(str(size) for size in grid if size is not None) for grid in grids)
         number = [numbers.setdefault(text, len(numbers) - 1) for text in sizes]

@@ -109,7 +109,7 @@ class _Pieces:
 
 
 def _latest(called: Int64, order: Int64, first: Bools) -> Int64:
-    """When each piece of work was called; where that isn't known, the time of the last on its stream until then."""
+    """When each piece of work was called, filled forward on its stream where that isn't known."""
     is_called = called[order] != _NEVER
     at = np.maximum.accumulate(np.where(is_called | first, np.arange(len(order)), 0))
     latest = np.empty(len(order), np.int64)
@@ -118,7 +118,7 @@ def _latest(called: Int64, order: Int64, first: Bools) -> Int64:
 
 
 def stream_of(shape: dict[str, object]) -> tuple[object, ...]:
-    """What tells streams apart."""
+    """The key of a stream."""
     return tuple(shape[name] for name in ("host", "pid", "device", "stream", "track"))
 
 

@@ -54,7 +54,7 @@ class MarkedRanges(NamedTuple):
     track: Int32
 
     def where(self, rows: Bools | Int64) -> MarkedRanges:
-        """Some of the ranges, by a mask or by their numbers."""
+        """The ranges where a mask is true, or at the given indices."""
         return MarkedRanges(self.begin[rows], self.end[rows], self.label[rows], self.track[rows])
 
 

@@ -19,7 +19,6 @@ from ktrace.analysis.work.findings import Evidence
 from ktrace.analysis.work.groups import CLASSIFIED, OTHER, UNCLASSIFIED
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
-from ktrace.store import Spill
 from ktrace.tables import Table
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Labels:
             "kernel": kernel_of,
             "stream": self.stream,
             "device": self._device,
-            "rank": lambda row: _text(self.rank(row["source"])),
+            "rank": lambda row: _key_text(self.rank(row["source"])),
             UNCLASSIFIED: _unclassified,
             "step": lambda row: OTHER,
             "run": lambda row: row.get("run") or self._run(row["source"]),
@@ -62,7 +61,7 @@ class Labels:
     def _run(self, source: str) -> str:
         """The run of a source, from its facts."""
         entry = self._catalog.get("source", source=source)
-        return _text(entry.facts.get("run") if entry else None)
+        return _key_text(entry.facts.get("run") if entry else None)
 
     def device(self, place: tuple[str, str | None, int | None]) -> str:
         """The name of a device."""
@@ -103,7 +102,7 @@ def _unclassified(row: Shape) -> str:
     return CLASSIFIED if is_classified else str(row["name"])
 
 
-def _text(value: Any) -> str:
+def _key_text(value: Any) -> str:
     return OTHER if value is None else str(value)
 
 
@@ -134,7 +133,3 @@ class Explanation(Question, Protocol):
 
     def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
         """Yields events: columns of the model without `id`."""
-
-
-#: Makes the question that answers these names.
-Questions = Callable[[tuple[str, ...], Spill], Question]

@@ -109,11 +109,11 @@ class Replayed:
             columns["captured_in"] = _with_shapes(columns)
         codes, texts = coded(columns["captured_in"])
         is_range = truth(columns["range"].is_valid())
-        numbers = np.array([[self._number(text or b"", kind) for kind in (False, True)] for text in texts.to_pylist()])
+        numbers = np.array([[self._chain(text or b"", kind) for kind in (False, True)] for text in texts.to_pylist()])
         chain = numbers[codes, is_range.astype(np.int64)]
         self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], chain=chain)
 
-    def _number(self, chain: bytes, is_range: bool) -> int:
+    def _chain(self, chain: bytes, is_range: bool) -> int:
         number = self._chains.get((chain, is_range))
         if number is None:
             number = self._chains[chain, is_range] = len(self._chains)

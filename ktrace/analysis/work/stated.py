@@ -60,11 +60,11 @@ class Stated:
             name = " ".join(word for word in (row["name"], _FIGURES[figure]) if word)
             if name in figures and row.get("metric"):
                 name = f"{name}, {row['metric'].replace('_', ' ')}"
-            figures.setdefault(name, _text(row, figure))
+            figures.setdefault(name, _figure_text(row, figure))
         return [*figures.items()]
 
 
-def _text(row: dict[str, Any], figure: str) -> str:
+def _figure_text(row: dict[str, Any], figure: str) -> str:
     unit, value = row.get("unit") or "", row[figure]
     if unit in _UNITS:
         return exact(value, unit)

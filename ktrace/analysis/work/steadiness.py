@@ -123,28 +123,28 @@ def is_warm_up(one: Finding) -> bool:
 def clause(one: Finding) -> str:
     """Returns which steps take how many times as long as which others."""
     told, steps = one.details, one.subject
-    slow, first = int(told["slow"] or 0), _number(steps["step"])
+    slow, first = int(told["slow"] or 0), _step_number(steps["step"])
     way, others = one.code.partition(".")[2], "the others"
     which, take = f"step {first}", "takes"
     if way == WARM_UP and slow > 1:
-        which, take = f"the first {slow:,} steps, up to {_number(steps['last'])},", "take"
+        which, take = f"the first {slow:,} steps, up to {_step_number(steps['last'])},", "take"
     elif way == WARM_UP:
         which = f"the first step, {first},"
     elif way == PERIOD:
         which = f"every {_ordinal(int(told['every'] or 0))} step, {first} first,"
     elif way == SHIFT:
         until = steps.get("until")
-        which, take = f"steps before {_number(until)}" if until else f"steps from {first} on", "take"
+        which, take = f"steps before {_step_number(until)}" if until else f"steps from {first} on", "take"
         others = "those from there on" if until else "those before"
     elif slow > 1:
-        names = [first, *(_number(name) for name in str(steps["also"]).split(", "))]
+        names = [first, *(_step_number(name) for name in str(steps["also"]).split(", "))]
         most = " first" if slow > len(names) else ""
         which, take = f"{slow:,} single steps, {', '.join(names[:-1])} and {names[-1]}{most},", "take"
     times = f"{brief(float(told['slow_ns'] or 0))} instead of {brief(float(told['others_ns'] or 0))}"
     return f"{which} {take} {float(told['factor'] or 0):,.2f} times as long as {others} ({times})"
 
 
-def _number(label: Cell) -> str:
+def _step_number(label: Cell) -> str:
     return f"#{step_of(str(label))}"
 
 
@@ -234,10 +234,10 @@ def _singles(logs: Float64) -> _Way:
     order = np.argsort(-logs, kind="stable")
     sums, squares = np.cumsum(logs[order]), np.cumsum(logs[order] ** 2)
     single = np.arange(1, max(len(logs) // _SINGLE, 1) + 1)
-    others, rest = len(logs) - single, sums[-1] - sums[single - 1]
-    within = np.maximum(squares[-1] - squares[single - 1] - rest**2 / others, 0.0) + PRIOR * NOISE**2
+    others, sum_of_others = len(logs) - single, sums[-1] - sums[single - 1]
+    within = np.maximum(squares[-1] - squares[single - 1] - sum_of_others**2 / others, 0.0) + PRIOR * NOISE**2
     error = np.sqrt(within / (others - 1 + PRIOR) * (1 + 1 / others))
-    far = (logs[order[single - 1]] - rest / others) / error
+    far = (logs[order[single - 1]] - sum_of_others / others) / error
     slow = np.zeros(len(logs), np.bool_)
     slow[order[: int(far.argmax()) + 1]] = True
     name = WARM_UP if slow[0] and slow.sum() == 1 else SINGLE

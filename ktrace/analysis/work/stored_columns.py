@@ -98,7 +98,7 @@ class _Column:
 
     @cached_property
     def whole(self) -> AnyArray:
-        """All parts as one."""
+        """All parts, concatenated."""
         if self._file is not None:
             self._file.close()
             return _mapped(Path(self._file.name), self.dtype, "r")

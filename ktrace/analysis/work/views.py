@@ -39,7 +39,7 @@ def repeated(gathered: WorkInput) -> dict[str, str]:
 
 
 def _tool(gathered: WorkInput, source: str) -> tuple[object, object]:
-    """What recorded a source."""
+    """The tool that recorded a source."""
     entry = gathered.catalog.get("source", source=source)
     facts = entry.facts if entry else {}
     return str(facts.get("format")), str(facts.get("tool"))

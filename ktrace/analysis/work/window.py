@@ -80,7 +80,7 @@ def _launched(events: Events, row: int) -> int:
 
 
 def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, int, str, int]:
-    """What the launching thread did from then on until a piece of work began.
+    """The activity of the launching thread between a time and the start of a piece of work.
 
     Set-up and synchronisations in ns, which waited for work that the recording lacks, and the rest's heaviest.
     """

@@ -206,8 +206,8 @@ def _fit(ours: Sequence[CollectiveRow], theirs: Sequence[CollectiveRow]) -> Fit:
     if line is None:
         line = _constant(y)
     start, rate, kept = line
-    rest = np.abs(y - start - rate * x)
-    median, p95 = (round(float(value)) for value in np.percentile(rest, (50, 95)))
+    residual = np.abs(y - start - rate * x)
+    median, p95 = (round(float(value)) for value in np.percentile(residual, (50, 95)))
     typical = int(np.median([row.end - row.begin for row in ours]))
     outliers = int(np.count_nonzero(~kept))
     return Fit(Move(base + round(start), rate, since), len(x), outliers, median, p95, "", typical)
@@ -251,8 +251,8 @@ def _constant(y: Float64) -> tuple[float, float, Bools]:
     return start, 0.0, kept
 
 
-def _near(rest: Float64) -> Bools:
+def _near(residual: Float64) -> Bools:
     """Which points aren't outliers."""
-    middle = float(np.median(rest))
-    width = 1.4826 * float(np.median(np.abs(rest - middle)))
-    return np.abs(rest - middle) <= max(_FAR * width, 1.0)
+    middle = float(np.median(residual))
+    width = 1.4826 * float(np.median(np.abs(residual - middle)))
+    return np.abs(residual - middle) <= max(_FAR * width, 1.0)

@@ -52,7 +52,7 @@ class Move(msgspec.Struct, frozen=True):
         return ts + (share.astype(np.int64) + self.offset)
 
     def time(self, ts: int) -> int:
-        """One moved time."""
+        """The given time after the move."""
         return int(self.times(np.array([ts], np.int64))[0])
 
     def then(self, other: Move) -> Move:

@@ -141,7 +141,7 @@ class TimelineBatch:
         return pa.nulls(len(self), arrow_schema("events").field(name).type)
 
     def taken(self, rows: Int64) -> Batch:
-        """Some rows with the columns that any of them has, except `lane`."""
+        """The given rows with the columns that any of them has, except `lane`."""
         return self.rows.batch(rows)
 
 

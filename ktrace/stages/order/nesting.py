@@ -200,7 +200,7 @@ class Columns(NamedTuple):
         return Columns(self.track[index], self.begin[index], self.end[index], self.place[index], self.lane[index])
 
     def then(self, more: Columns) -> Columns:
-        """These slices followed by more."""
+        """Concatenates with the slices that follow."""
         return Columns(
             np.concatenate([self.track, more.track]),
             np.concatenate([self.begin, more.begin]),

@@ -164,23 +164,23 @@ def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -
     links = EndLinks(spill, words)
     passed = 0
     for batch in batches:
-        rest = batch
+        unpaired = batch
         if batch.record == "events" and batch.has("half"):
             is_half = batch.column("half").is_valid()
             if pc.any(is_half).as_py():
                 if store is None:
                     store = EventStore(spill, words, tracks)
                 store.add(batch.columns.filter(is_half))
-                rest = Batch("events", batch.columns.filter(pc.invert(is_half)))
+                unpaired = Batch("events", batch.columns.filter(pc.invert(is_half)))
         if batch.record != "catalog":
-            passed += len(rest)
+            passed += len(unpaired)
         if store is not None and batch.record == "links" and batch.has("event"):
             named = batch.column("event").is_valid()
             if pc.any(named).as_py():
                 links.keep(batch.columns.filter(named))
-                rest = Batch("links", batch.columns.filter(pc.invert(named)))
-        if len(rest):
-            yield rest
+                unpaired = Batch("links", batch.columns.filter(pc.invert(named)))
+        if len(unpaired):
+            yield unpaired
     if store is not None:
         store.flush()
         ledger = report.stage("pair")

@@ -59,7 +59,7 @@ class _InParts:
         self._parts = Runs(spill, f"range_at_{spans[0][0]}", [("part", "i8"), ("place", "i8")])
         for start, stop in spans:
             place = start + np.flatnonzero(keys["flags"][start:stop] & GONE == 0)
-            self._parts.append(part=_part(cuts, keys[place]), place=place)
+            self._parts.append(part=_part_numbers(cuts, keys[place]), place=place)
 
     def __iter__(self) -> Iterator[Part]:
         for part in range(self._count):
@@ -68,7 +68,7 @@ class _InParts:
             yield _sorted(place, self._keys[place])
 
 
-def _part(cuts: Structured, keys: Structured) -> Int64:
+def _part_numbers(cuts: Structured, keys: Structured) -> Int64:
     """How many of the sorted `cuts` are at or before each event."""
     order = _order(np.concatenate([cuts, keys]))
     is_cut = order < len(cuts)

@@ -221,7 +221,7 @@ class _Coarsener:
         return stays, self._merged(tracks, length)
 
     def _merged(self, tracks: _Tracks, length: int) -> Iterator[Batch]:
-        """What runs of short slices became, track after track."""
+        """The rows that runs of short slices are merged into, track after track."""
         rows_made: list[dict[str, Any]] = []
         places, words = self._tracks.all(), list(self._names)
         for rows in tracks:
@@ -319,7 +319,7 @@ def _runs(rows: _Rows, length: int) -> tuple[Int64, Int32]:
 
 
 def _merged_rows(rows: _Rows, inside: Int64, run: Int32, words: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-    """What runs of slices of a track became: the columns that differ from one to the next."""
+    """The merged rows of a track, one for a run of short slices: the columns that differ among them."""
     sums, times = zip(*_sums(rows, inside, run, len(words)), strict=True)
     number, ts, end, count, busy = map(np.concatenate, zip(*sums, strict=True))
     first = np.flatnonzero(group_start_mask((number,)))
@@ -362,7 +362,7 @@ def _sums(rows: _Rows, inside: Int64, run: Int32, names: int) -> Iterator[tuple[
 
 
 def _summed(key: Int64, time: Int64) -> tuple[Int64, Int64]:
-    """Each key once, sorted, and the sum of its times."""
+    """The distinct keys, sorted, and the sum of the times of each."""
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(group_start_mask((key[order],)))
     return key[order][first], np.add.reduceat(time[order], first)

@@ -196,7 +196,7 @@ class Bounds:
             if not self._around:
                 raise no_such("event", str(crop.around), self._around.names)
             common = common.intersection(self._around.around(crop.margin_ns()))
-        part = self._own(common)
+        part = self._bounds_of_each(common)
         spans = [pair for bounds in part.all() for pair in bounds.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
             raise InputError("nothing is in all of the selected parts", remedy="select one of them")
@@ -204,7 +204,7 @@ class Bounds:
         report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
         return part
 
-    def _own(self, common: Intervals) -> CropBounds:
+    def _bounds_of_each(self, common: Intervals) -> CropBounds:
         """What a step or range selects of the time that all sources have in common. Raises InputError without one."""
         part = CropBounds(common, overlapping=self._crop.overlapping)
         choices = ((self._step, self._no_step), (self._range, self._no_range), (self._phase, self._no_phase))
@@ -249,7 +249,7 @@ def _is_any(of: Callable[[str], object], name: str) -> bool:
 
 
 class RowPlace(NamedTuple):
-    """What rows of some tracks must lie in to stay.
+    """The intervals that rows of a track must lie in to stay.
 
     They must overlap `time`, and begin in `begins` unless that is None. Those with the `ids` stay anyway: steps on a
     device, whose time there may be later. With `by_call` the call that launched work decides, where it is known.
@@ -278,7 +278,7 @@ class CropBounds(msgspec.Struct):
     overlapping: bool = False
 
     def narrow(self, marks: Marks, processes: dict[Process, Intervals]) -> None:
-        """Takes the part that is in these steps or ranges, too; `processes` are those of processes."""
+        """Intersects with the intervals of these steps or ranges; `processes` has those of each process."""
         each, device, before = marks.each(), marks.on_devices(), self.each
 
         def earlier(source: str) -> Intervals:

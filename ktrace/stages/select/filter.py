@@ -49,7 +49,7 @@ class Unmatched:
         self._there: dict[str, dict[str | int, None]] = {}
 
     def look(self, batch: Batch, failed: Mapping[str, Bools]) -> None:
-        """Looks at the rows of a batch and at those that fail each option."""
+        """Remembers which options some row passes, and of the others the values that rows have instead."""
         for option, mask in failed.items():
             if option in self._passed:
                 continue
@@ -126,8 +126,8 @@ _WORDS: dict[str, _Words] = {
     "--device": _numbers("device", "devices"),
     "--stream": _numbers("stream", "streams"),
     "--min-dur": _short,
-    "--only-gpu": lambda wanted, there: ("no row is on a device (--only-gpu)", None),
-    "--rank": lambda wanted, there: ("the wanted ranks have no rows", None),
+    "--only-gpu": lambda conditions, there: ("no row is on a device (--only-gpu)", None),
+    "--rank": lambda conditions, there: ("the wanted ranks have no rows", None),
 }
 
 

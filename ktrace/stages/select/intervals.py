@@ -25,7 +25,7 @@ class Intervals(NamedTuple):
 
     @classmethod
     def union(cls, begin: Int64, end: Int64) -> Intervals:
-        """The union of some intervals; those that touch become one, empty ones are dropped."""
+        """The interval union: intervals that touch become one, empty ones are dropped."""
         lasts = end > begin
         if not lasts.all():
             begin, end = begin[lasts], end[lasts]
@@ -44,16 +44,16 @@ class Intervals(NamedTuple):
         return int((self.end - self.begin).sum())
 
     def gaps(self) -> Int64:
-        """The times between them."""
+        """The length of the gap after each interval but the last, in ns."""
         return self.begin[1:] - self.end[:-1]
 
     def without(self, other: Intervals) -> int:
-        """The time that is in these intervals but not in the others."""
+        """The length of the set difference: time in these intervals and not in the others, in ns."""
         both = Intervals.union(np.append(self.begin, other.begin), np.append(self.end, other.end))
         return both.length - other.length
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Each (begin, end)."""
+        """The (begin, end) of each interval."""
         return list(zip(self.begin.tolist(), self.end.tolist(), strict=True))
 
     def intersection(self, other: Intervals) -> Intervals:
@@ -66,7 +66,7 @@ class Intervals(NamedTuple):
         return Intervals.from_pairs((begin, end) for begin, end in common if begin < end)
 
     def until(self, times: Int64) -> Int64:
-        """The time of the intervals before each of these times."""
+        """The cumulative length of the intervals before each of these times, in ns."""
         if not len(self.begin):
             return np.zeros(len(times), np.int64)
         before = np.concatenate([[0], np.cumsum(self.end - self.begin)])

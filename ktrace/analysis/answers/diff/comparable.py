@@ -179,7 +179,7 @@ def _moved(side: Summary) -> dict[str, int]:
 
 
 def _of_work(diff: Diff) -> Iterator[Finding]:
-    """What is counted, and work of which most is on one side only, by kernel and by operation."""
+    """Differences in what is counted, and in the names of work where most of it is on one side only."""
     if diff.a.work != diff.b.work:
         yield _differs("work", 1, 1, {"a": diff.a.work, "b": diff.b.work})
         return

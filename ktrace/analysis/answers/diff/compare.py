@@ -176,7 +176,7 @@ class _Sides:
 
     def whole(self) -> Change:
         """Returns the change of all work; only steps can test it for noise, since launches do different work."""
-        change = self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
+        change = self._change(Match(_all_work(self.a), _all_work(self.b), "name"), by_step=self.by_step)
         (change,) = add_verdicts([change], by_step=self.by_step, slow=self.slow)
         if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
             return change
@@ -201,12 +201,12 @@ class _Sides:
         tested, times = pairs, np.zeros(0)
         if pairs and not self.by_step:
             tested, times = _that_may_differ(pairs, grids_a, grids_b)
-        rest = set(_same_grids(a, b)) - set(pairs) if self.by_step and pairs else set()
-        part_of = partial(self._part, grids_a, grids_b)
+        untested = set(_same_grids(a, b)) - set(pairs) if self.by_step and pairs else set()
+        part_of = partial(self._grid_change, grids_a, grids_b)
         every = add_verdicts(
             [part_of(one) for one in tested],
             by_step=self.by_step,
-            others=[part_of(one) for one in sorted(rest)],
+            others=[part_of(one) for one in sorted(untested)],
             untested=times,
             slow=self.slow,
         )
@@ -215,21 +215,23 @@ class _Sides:
         for place, one in enumerate(changes):
             sure = [clear[part] for part in parts.get(place, ()) if part in clear]
             left = [part_of(part) for part in parts[place] if part not in clear] if sure else []
-            split += [*sure, *self._together(one, left)] if sure else [one]
+            split += [*sure, *self._other_grids(one, left)] if sure else [one]
         whole = math.fsum(abs(one.delta) for one in split)
         return [replace(one, share=percent(abs(one.delta), whole)) for one in split]
 
-    def _part(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
+    def _grid_change(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
         """Returns the change of a kernel's launches by one grid."""
         one, other = (None if place is None else side.group(place) for side, place in zip((a, b), places, strict=True))
         if self.steps is not None:
             one, other = (group and of.of_group(group) for of, group in zip(self.steps, (one, other), strict=True))
         return self._change(Match(one, other, "name"), by_step=self.by_step)
 
-    def _together(self, one: Change, rest: list[Change]) -> list[Change]:
+    def _other_grids(self, one: Change, changes: list[Change]) -> list[Change]:
         """Returns what is left of the change of a kernel without some of its grids, as a row."""
-        a, b = ([group for group in side if group] for side in ([part.a for part in rest], [part.b for part in rest]))
-        if not rest:
+        a, b = (
+            [group for group in side if group] for side in ([part.a for part in changes], [part.b for part in changes])
+        )
+        if not changes:
             return []
         key = f"{one.key}, other grids"
         whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))
@@ -252,8 +254,8 @@ class _Sides:
             notes.append("One side contains only shares of the whole, so shares are compared.")
         if self.by_step:
             notes.append(
-                f"Totals and counts are averages per step: {name_a} has {_number(self.a.steps)},"
-                f" {name_b} {_number(self.b.steps)}."
+                f"Totals and counts are averages per step: {name_a} has {_step_count(self.a.steps)},"
+                f" {name_b} {_step_count(self.b.steps)}."
             )
             if len(self.a.devices) == len(self.b.devices) > 1:
                 notes.append("Work is the sum over all devices; times of a step are those of a source on average.")
@@ -272,7 +274,7 @@ class _Sides:
         total_a, count_a = self._figures(self.a, match.a, by_step, parts[0])
         total_b, count_b = self._figures(self.b, match.b, by_step, parts[1])
         from_count, from_duration = _parts(total_a, count_a, total_b, count_b)
-        key = (match.a or match.b or _all(self.a)).key
+        key = (match.a or match.b or _all_work(self.a)).key
         figures = total_a, total_b, count_a, count_b
         return Change(key, match.a, match.b, *figures, match.by, None, from_count, from_duration, parts=parts)
 
@@ -327,7 +329,7 @@ def _parts(
     return (count_b - count_a) * (each_a + each_b) / 2, (each_b - each_a) * (count_a + count_b) / 2
 
 
-def _all(side: Summary) -> Group:
+def _all_work(side: Summary) -> Group:
     """Returns all work of a side as one group."""
     groups = next(iter(side.groups.values()), []) if side.steps else []
     in_steps = [group.in_steps for group in groups if group.in_steps is not None]
@@ -462,5 +464,5 @@ def _names(a: Summary, b: Summary) -> tuple[str, str]:
     return ("A", "B") if names[0] == names[1] else (names[0], names[1])
 
 
-def _number(steps: Sequence[str]) -> str:
+def _step_count(steps: Sequence[str]) -> str:
     return f"{len(steps):,} step{'s' if len(steps) != 1 else ''}"

@@ -13,7 +13,7 @@ from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Chang
 from ktrace.analysis.answers.diff.comparison import Diff, shown
 from ktrace.analysis.answers.diff.places import idle_cause
 from ktrace.analysis.answers.diff.ranks import is_collective, is_late
-from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.findings import Finding, with_look
 from ktrace.tables import Cell, percent
 
 #: Changes of the whole below this are "the same", in percent.
@@ -148,8 +148,8 @@ def different_work(diff: Diff) -> bool:
     rows = shared(diff)
     by_count = math.fsum(change.from_count or 0.0 for change in rows)
     part, much = percent(by_count, diff.whole.delta), abs(percent(by_count, diff.whole.total_a) or 0.0)
-    rest = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
-    return part is not None and part > _BY_COUNT and much >= SAME and rest <= 2 * much
+    of_time = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
+    return part is not None and part > _BY_COUNT and much >= SAME and of_time <= 2 * much
 
 
 def other_amount(diff: Diff) -> OtherAmount | None:
@@ -268,13 +268,12 @@ def _ranked(facts: list[Finding], diff: Diff) -> list[Finding]:
     """The findings, with the place of those that are worth a look, the greatest change first."""
     sources = max(len(diff.a.sources), 1) if diff.per == "step" and diff.averaged == (1, 1) else 1
     sizes = {}
-    for one in facts:
+    for place, one in enumerate(facts):
         if one.look or one.code in ("straggler", "collectives.transfer"):
-            sizes[id(one)] = abs(one.value)
+            sizes[place] = abs(one.value)
         elif one.code in _OF_SOURCE and not (one.code == "idle" and is_idle_doubtful(diff)):
-            sizes[id(one)] = abs(one.value) * sources
-    places = {key: place for place, key in enumerate(sorted(sizes, key=lambda key: -sizes[key]), 1)}
-    return [replace(one, look=places.get(id(one))) for one in facts]
+            sizes[place] = abs(one.value) * sources
+    return with_look(facts, [facts[place] for place in sorted(sizes, key=lambda place: -sizes[place])])
 
 
 def _changes(diff: Diff) -> list[Finding]:
@@ -310,7 +309,7 @@ def _of(code: str, change: Change, diff: Diff, by: str = "work", look: int | Non
 
 
 def _amount(diff: Diff) -> Finding:
-    """That the sides did different amounts of work: the calls of what changed the most by them."""
+    """The finding that the sides did different amounts of work: the calls of what changed the most by them."""
     most = max(shared(diff), key=lambda change: abs(change.from_count or 0.0))
     a, b = most.count_a or 0, most.count_b or 0
     details: dict[str, Cell] = {"count_a": a, "count_b": b, "by_count_ns": most.from_count}

@@ -160,21 +160,21 @@ def _bucketed(
 ) -> tuple[list[Group], list[Group]]:
     """Adds the groups that share a key to `matches`, and returns the others."""
     buckets: dict[str, tuple[list[Group], list[Group]]] = {}
-    rest: tuple[list[Group], list[Group]] = ([], [])
+    unmatched: tuple[list[Group], list[Group]] = ([], [])
     for side, groups in enumerate((a, b)):
         for group in groups:
             common = key(group)
             if common is None:
-                rest[side].append(group)
+                unmatched[side].append(group)
             else:
                 buckets.setdefault(common, ([], []))[side].append(group)
     for of_a, others in buckets.values():
         if of_a and others:
             matches += _match_bucket(of_a, others, words, steps)
         else:
-            rest[0].extend(of_a)
-            rest[1].extend(others)
-    return rest
+            unmatched[0].extend(of_a)
+            unmatched[1].extend(others)
+    return unmatched
 
 
 def _match_bucket(a: list[Group], b: list[Group], words: str, steps: tuple[int, int]) -> list[Match]:

@@ -148,10 +148,10 @@ def is_collective(name: str) -> bool:
 
 def said(diff: Diff) -> str:
     """Returns the sentences on ranks, with a blank behind each; "" for none."""
-    return "".join(f"{sentence} " for sentence in _said(diff))
+    return "".join(f"{sentence} " for sentence in _sentences(diff))
 
 
-def _said(diff: Diff) -> Iterator[str]:
+def _sentences(diff: Diff) -> Iterator[str]:
     each = " a step" if diff.per == "step" else ""
     by_code = {one.code: one for one in diff.of_ranks}
     if late := by_code.get("straggler"):

@@ -37,7 +37,7 @@ from ktrace.analysis.answers.diff.facts import (
     shared,
 )
 from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
-from ktrace.analysis.questions.checks import check_of, sentence
+from ktrace.analysis.questions.checks import failures, sentence
 from ktrace.analysis.work.groups import OTHER, heading_of
 from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
@@ -51,21 +51,13 @@ _WIDTH, _CHECKS = 48, 2
 
 def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
-    # what is wrong with the recordings, of each side the first checks that fail
-    said = []
+    said = []  # first what is wrong with the recordings
     for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)):
-        failed = [one for one in side.checks if not check_of(one).partial]
-        said += [f"{name}: {sentence(one)}" for one in failed[:_CHECKS]]
-    checks = said
+        said += [f"{name}: {sentence(one)}" for one in failures(side.checks)[:_CHECKS]]
     if not diff.whole.total_a or not diff.whole.total_b:
-        return checks
-    return [*checks, *_changes(diff)]
-
-
-def _changes(diff: Diff) -> list[str]:
-    """What changed, in sentences."""
+        return said
     because = f"{_lost(diff)}{ranks.said(diff)}{_parts(diff)}" if BREAKDOWN in diff.rows else _because(diff)
-    return [said for said in (alike(diff), _whole(diff), because, *_unsteady(diff), _sure(diff)) if said]
+    return [*said, *filter(None, (alike(diff), _whole_change(diff), because, *_unsteady(diff), _sure(diff)))]
 
 
 def _parts(diff: Diff) -> str:
@@ -80,10 +72,10 @@ def _parts(diff: Diff) -> str:
     time = diff.device_time
     if abs(whole) < least or (time is not None and time.verdict == NOISE):
         return f"Parts of the time of devices{each} changed, not their sum beyond noise: {_listed(named)}."
-    mine, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
-    said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in mine[:_PARTS])
-    back = f"{_listed(others, 1)} {'goes the other way' if mine else 'alone is known'}" if others else ""
-    of = f"Of {'+' if whole > 0 else '-'}{brief(abs(whole))} of device time{each}{_together(diff)}"
+    same_way, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
+    said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in same_way[:_PARTS])
+    back = f"{_listed(others, 1)} {'goes the other way' if same_way else 'alone is known'}" if others else ""
+    of = f"Of {'+' if whole > 0 else '-'}{brief(abs(whole))} of device time{each}{_on_devices(diff)}"
     return f"{of}: {'; '.join(filter(None, (said, back)))}."
 
 
@@ -103,14 +95,14 @@ def _unsteady(diff: Diff) -> list[str]:
 
 
 def _lost(diff: Diff) -> str:
-    """That records are missing, so that less work is no less work done."""
+    """A warning that records are lost, so that work and counts may be too low."""
     lacking = [name for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)) if side.lost]
     if not lacking:
         return ""
     return f"Records of {' and '.join(lacking)} are lost, so work and counts there may be too low. "
 
 
-def _whole(diff: Diff) -> str:
+def _whole_change(diff: Diff) -> str:
     change = decisive(diff)
     if diff.unit != "ns":
         return f"Only the parts of the whole can be compared, not whether {diff.name_b} is faster than {diff.name_a}."
@@ -150,7 +142,7 @@ def _times(change: Change) -> str:
 
 
 def _against(diff: Diff) -> list[tuple[str, Change]]:
-    """What the time of the whole doesn't show, in words."""
+    """Changes of device time and of work that the time of the whole hides, each in words."""
     words = {
         id(diff.device_time): ("its devices take", "longer", "less time"),
         id(diff.whole): ("its work is", "more", "less"),
@@ -159,10 +151,10 @@ def _against(diff: Diff) -> list[tuple[str, Change]]:
     for change in against(diff):
         what, more, less = words[id(change)]
         many = factor(change.total_a, change.total_b)
-        rest = f"{_much(change)} {more if change.delta > 0 else less}"
+        how_much = f"{_much(change)} {more if change.delta > 0 else less}"
         if many is not None:
-            rest = f"{many} times as {'long' if more == 'longer' else 'much'}"
-        changes.append((f"{what} {rest}", change))
+            how_much = f"{many} times as {'long' if more == 'longer' else 'much'}"
+        changes.append((f"{what} {how_much}", change))
     return changes
 
 
@@ -178,7 +170,7 @@ def _doubts(diff: Diff) -> str:
 
 
 def _but(diff: Diff) -> str:
-    """What the time of the whole doesn't show of the devices, where that is known."""
+    """The hidden changes that exceed noise, as a clause after "but"."""
     sure = [(words, change) for words, change in _against(diff) if not is_doubtful(change, diff)]
     said = " and ".join(f"{words} ({_times(change)})" for words, change in sure)
     return f", but {said}" if said else ""
@@ -231,7 +223,7 @@ def _because(diff: Diff) -> str:
     back = f"; {_listed(others, 1)} goes the other way" if others else ""
     if not agreeing:
         return f"{first}{other} by {by} in this direction exceeds noise{back}.{also}"
-    return f"{first}{_what(diff, agreeing)}{back}.{also}"
+    return f"{first}{_changed_work(diff, agreeing)}{back}.{also}"
 
 
 def _placed(diff: Diff) -> str:
@@ -240,7 +232,7 @@ def _placed(diff: Diff) -> str:
     return f" {place}" if place else ""
 
 
-def _what(diff: Diff, changes: list[Change]) -> str:
+def _changed_work(diff: Diff, changes: list[Change]) -> str:
     """What got slower, or faster, and what is called more often, or less often, the greatest changes first."""
     slower, named = changes[0].delta > 0, heaviest(changes)
     part = percent(_sum(named), _sum(changes))
@@ -248,7 +240,7 @@ def _what(diff: Diff, changes: list[Change]) -> str:
     said = []
     for by_count, way in zip((False, True), words, strict=True):
         if same_way := [one for one in named if is_by_count(one) == by_count]:
-            said.append((abs(same_way[0].delta), f"What {way}{_together(diff)}: {_listed(same_way)}"))
+            said.append((abs(same_way[0].delta), f"What {way}{_on_devices(diff)}: {_listed(same_way)}"))
     said.sort(reverse=True)
     return f"{'. '.join(sentence for _, sentence in said)}, {part:.0f}% of all that"
 
@@ -259,11 +251,11 @@ def _work(diff: Diff) -> str:
         return ""
     many = factor(diff.whole.total_a, diff.whole.total_b)
     more = f"{many} times as much" if many else f"{_much(diff.whole)} {'more' if diff.whole.delta > 0 else 'less'}"
-    return f"its work is {more} ({_times(diff.whole)}{_together(diff)})"
+    return f"its work is {more} ({_times(diff.whole)}{_on_devices(diff)})"
 
 
-def _together(diff: Diff) -> str:
-    """That work is the sum over several devices, while a step takes the time of one."""
+def _on_devices(diff: Diff) -> str:
+    """The number of devices that work is summed over, since a step takes the time of one."""
     devices = {len(side.devices) for side in (diff.a, diff.b)}
     return f" on {max(devices):,} devices together" if len(devices) == 1 and max(devices) > 1 else ""
 
@@ -326,8 +318,8 @@ def _sure(diff: Diff) -> str:
         by = "By its slow steps the" if test and test.slow == "b" else "The"
         return f"{by} change exceeds the noise ({samples}{q})."
     if change.verdict == NOISE and diff.gate and diff.gate.failed:
-        rest = f" ({samples}{q})" if samples else why
-        return f"The change of this time doesn't exceed the noise{rest}; {diff.gate.regressions[0]}."
+        reason = f" ({samples}{q})" if samples else why
+        return f"The change of this time doesn't exceed the noise{reason}; {diff.gate.regressions[0]}."
     if change.verdict == NOISE:
         return f"The change is within noise ({samples}{q})." if samples else f"The change is within noise{why}."
     return f"Whether the change exceeds noise isn't known{why}."

@@ -85,5 +85,5 @@ def slow_of(a: Steps, b: Steps) -> Slow:
 
 
 def _cost(one: Unsteady) -> float:
-    """By how many ns the slow steps make the average longer."""
+    """How many ns slow steps add to the average step."""
     return float(one.slow.mean()) * (one.time - one.others)

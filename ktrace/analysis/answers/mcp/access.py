@@ -72,8 +72,8 @@ class Access:
             if glob.has_magic(path) and not os.path.lexists(whole):
                 parts = Path(whole).parts
                 first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
-                fixed, parts = str(Path(*parts[:first])), list(parts[first:])
-                paths = sorted(_Search(self, path).matches(self.inside(fixed, path), parts))
+                fixed = self.inside(str(Path(*parts[:first])), path)
+                paths = sorted(_Search(self, path).matches(fixed, list(parts[first:])))
                 if not paths:
                     raise InputError("no file matches this pattern", path=path, expected=near_files(whole))
             return [self._input(one, path) for one in paths]

@@ -97,7 +97,7 @@ class Opened:
         return self._held + sum(size for _, size in list(self._summaries.values()))
 
     def summary(self, by: tuple[str, ...] = USUAL) -> Summary:
-        """The summary with these groups and answers; those asked for least recently give way to it."""
+        """The summary with these groups and answers; the least recently used ones are dropped for it."""
         with self._lock:
             if by not in self._summaries:
                 summary = summary_of(self._batches(), Report(), taxonomy(None), by)
@@ -191,10 +191,10 @@ class Session:
 
     def _same(self, paths: list[str], from_: str | None, *, repair_clock: bool) -> Opened | None:
         """The open trace of these inputs, as they are now, read in this way."""
-        key = (paths, from_, repair_clock, state_of(paths))
+        sought = (paths, from_, repair_clock, state_of(paths))
         with self._lock:
             for one in self._opened.values():
-                if (one.paths, one.from_, one.repair_clock, one.state) == key:
+                if (one.paths, one.from_, one.repair_clock, one.state) == sought:
                     return self.get(one.name)
         return None
 

@@ -90,7 +90,7 @@ class QueryAnswer:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
     def read_all(self) -> pa.Table:
-        """All rows."""
+        """The whole answer as one table."""
         return pa.Table.from_batches(list(self), self.schema)
 
 

@@ -159,7 +159,7 @@ class Received:
             yield deserialized(content)
 
     def read_all(self) -> pa.Table:
-        """All rows."""
+        """The whole answer as one table."""
         return pa.Table.from_batches(list(self), self.schema)
 
 

@@ -332,7 +332,7 @@ def is_several(connection: Any, sql: str) -> bool:
 
 
 def _all_columns(records: set[str]) -> Plan:
-    """All columns of these records."""
+    """A plan that reads all columns of these records."""
     return Plan({record: frozenset(table_schema(record).names) for record in records})
 
 

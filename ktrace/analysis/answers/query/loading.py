@@ -223,8 +223,8 @@ def loaded(
         progress=progress,
         columns=frozenset(columns),
     )
-    rest = filter and replace(filter, ranks=())
-    return tables_of(batches, missing, spill, report, rest) | direct
+    conditions = filter and replace(filter, ranks=())
+    return tables_of(batches, missing, spill, report, conditions) | direct
 
 
 def tables_of(
@@ -234,7 +234,7 @@ def tables_of(
     rows = {record: RecordRows(spill, record, columns) for record, columns in plan.tables.items()}
     catalog = Catalog()
     launches = LaunchTable(spill) if plan.launches else None
-    collected = _known(by_source(pair_halves(batches, report)), launches)
+    collected = _collecting(by_source(pair_halves(batches, report)), launches)
     for batch in collected if filter is None else filtered(collected, filter, report):
         if batch.record == "catalog":
             catalog.add(batch)
@@ -250,7 +250,7 @@ def tables_of(
     return {record: record_rows.table() for record, record_rows in rows.items()}
 
 
-def _known(batches: Iterable[Batch], launches: LaunchTable | None) -> Iterator[Batch]:
+def _collecting(batches: Iterable[Batch], launches: LaunchTable | None) -> Iterator[Batch]:
     """Yields the batches after `launches` has seen the calls in them."""
     for batch in batches:
         if launches is not None:

@@ -160,8 +160,8 @@ def read_summary(
         | columns_of(_questions_needed(by, proved))
         | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
     )
-    rest = filter and replace(filter, ranks=())
-    return summary_of(batches, report, taxonomy(selection.rules), by, rest, tree=tree, proved=proved)
+    conditions = filter and replace(filter, ranks=())
+    return summary_of(batches, report, taxonomy(selection.rules), by, conditions, tree=tree, proved=proved)
 
 
 def _questions_needed(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
@@ -202,7 +202,7 @@ def summary_of(
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
         lines = by is None or "line" in by
         gathered = WorkInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes, lines=lines)
-        collected = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
+        collected = _collecting(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
         for batch in collected if filter is None else filtered(collected, filter, report):
             gathered.collect_work(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
@@ -216,7 +216,7 @@ def summary_of(
         pa.default_memory_pool().release_unused()  # a diff reads its other side next
 
 
-def _known(batches: Iterable[Batch], gathered: WorkInput, questions: Sequence[Question]) -> Iterator[Batch]:
+def _collecting(batches: Iterable[Batch], gathered: WorkInput, questions: Sequence[Question]) -> Iterator[Batch]:
     """Yields the batches after `gathered` has seen the calls and ranges in them, and the questions all of them."""
     for batch in batches:
         gathered.collect_host(batch)

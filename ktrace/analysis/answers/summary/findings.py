@@ -23,7 +23,7 @@ from ktrace.analysis.questions.memory.answer import MemoryAnswer
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
-from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
+from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest, with_look
 from ktrace.analysis.work.gaps import LAUNCH_DELAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
 from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
@@ -163,8 +163,7 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
         order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
-    places = {id(one): place for place, one in enumerate(order, 1)}
-    return [replace(one, look=places.get(id(one))) for one in facts]
+    return with_look(facts, order)
 
 
 def _is_start(one: Finding) -> bool:
@@ -494,7 +493,7 @@ def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
 
 
 def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:
-    """For communication and for copies, how long each was alone on its device."""
+    """The exposed time of each piece of communication and of each copy, by kind."""
     if not np.any(events.roles != COMPUTE):
         return
     which, places = events.places

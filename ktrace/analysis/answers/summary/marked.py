@@ -83,7 +83,7 @@ class Marked:
             return [self._courses.get((events.source, place)) for place in range(len(devices))]
         rows_of, end = by_group(device, len(devices)), events.ts + events.dur
         rows = map(rows_of, range(len(devices)))
-        return [course(events.ts[mine], end[mine], events.roles[mine], COURSE) for mine in rows]
+        return [course(events.ts[of_device], end[of_device], events.roles[of_device], COURSE) for of_device in rows]
 
     def use(self) -> list[StepUse]:
         """The use of each step by the work that was added."""

@@ -85,7 +85,7 @@ class _Screen:
         self._said = Said.of(self._findings)
 
     def text(self, top: int | None) -> str:
-        """All of it; without `top` the tables have as many rows as there are lines for."""
+        """The whole screen; without `top` tables have as many rows as fit the terminal."""
         before = [self._head(), self._doubts(), self._use(), self._look()]
         after = [self._steps(), self._notes(), self._hints()]
         tables, whole = self._tables(), ""
@@ -190,7 +190,7 @@ class _Screen:
         return self._wrapped(said)
 
     def _notes(self) -> list[str]:
-        """What the figures mean or lack."""
+        """Notes on what the figures mean or lack."""
         notes = self._summary.notes
         shown = [line for one in notes[:_NOTES] for line in self._wrapped(one)]
         more = [f"... and {len(notes) - _NOTES:,} more notes: --full"] if len(notes) > _NOTES else []
@@ -259,5 +259,5 @@ def _devices(summary: Summary) -> Table:
     row_of = {id(use): row for use, row in zip(uses, rows, strict=True)}
     worst = [row_of[id(use)] for use in summary.worst[:_WORST] if not waited or row_of[id(use)][-1]]
     named = "that the others waited for the longest" if waited else "that are the least busy"
-    those = f"the {len(worst)}" if len(worst) > 1 else "the one"
-    return Table("devices", f"{len(uses):,} devices, and {those} {named}", columns, [*spread, *worst])
+    which = f"the {len(worst)}" if len(worst) > 1 else "the one"
+    return Table("devices", f"{len(uses):,} devices, and {which} {named}", columns, [*spread, *worst])

@@ -180,9 +180,9 @@ def _once(summed: list[Statistic]) -> Iterator[Statistic]:
         seen: dict[tuple[Any, ...], Statistic] = {}
         for one in _undivided(repeats):
             row = one.row
-            thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
+            identity = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
             alone = "ts" in row or row.get("count") is None
-            if alone or _are_of_one(seen.setdefault(thing, one), one):
+            if alone or _are_of_one(seen.setdefault(identity, one), one):
                 yield one
 
 
@@ -196,8 +196,8 @@ def _undivided(summed: list[Statistic]) -> list[Statistic]:
     """The statistics without tables that divide the work of others; if there are only such tables, the first one."""
     whole = [one for one in summed if "ts" in one.row or not _DIVIDED.search(_title(one))]
     kinds = {one.row["kind"] for one in whole}
-    rest = [one for one in summed if one.row["kind"] not in kinds]
-    return whole + [one for one in rest if _title(one) == _title(rest[0])]
+    divided = [one for one in summed if one.row["kind"] not in kinds]
+    return whole + [one for one in divided if _title(one) == _title(divided[0])]
 
 
 def _title(one: Statistic) -> str:
@@ -216,9 +216,9 @@ def _shares(rows: list[Row]) -> Iterator[Statistic]:
     for row in rows:
         share = row.get("percent")
         if share is not None and math.isfinite(share):
-            thing = (row.get("run"), row["kind"], row["name"])
-            if thing not in most or share > most[thing]["percent"]:
-                most[thing] = row
+            identity = (row.get("run"), row["kind"], row["name"])
+            if identity not in most or share > most[identity]["percent"]:
+                most[identity] = row
     return (Statistic(row, row["percent"], "%") for row in most.values())
 
 

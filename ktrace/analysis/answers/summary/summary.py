@@ -362,8 +362,8 @@ def _devices(devices: list[DeviceUse], brief: bool) -> Table:
     for use in devices:
         times = use.busy, use.compute, use.communication, use.copies, use.exposed_communication, use.exposed_copies
         shares = (percent(time, use.span) for time in times)
-        rest: tuple[Cell, ...] = () if brief else (*times, use.idle, use.rank, use.name)
-        rows.append((use.label, use.span, *shares, *rest))
+        times_and_names: tuple[Cell, ...] = () if brief else (*times, use.idle, use.rank, use.name)
+        rows.append((use.label, use.span, *shares, *times_and_names))
     return Table("devices", "device utilisation", tuple(columns), rows)
 
 

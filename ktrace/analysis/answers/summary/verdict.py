@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ktrace.analysis.answers.summary import figures
-from ktrace.analysis.questions.checks import check_of, is_check, sentence
+from ktrace.analysis.questions.checks import check_of, failures, is_check, sentence
 from ktrace.analysis.questions.collectives.hang import said
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
@@ -74,7 +74,7 @@ class Said(NamedTuple):
     @classmethod
     def of(cls, findings: Sequence[Finding]) -> Said:
         """What these findings say."""
-        failed = [one for one in findings if is_check(one) and not check_of(one).partial]
+        failed = failures(findings)
         made = [one for one in findings if not is_check(one)]
         by_code = {one.code: one for one in made}
         causes = [one for one in made if one.code.startswith("idle.")]
@@ -228,8 +228,8 @@ def _place(one: Finding) -> str:
         return f"rank {one.subject['rank']}, which the others wait for"
     if one.code.startswith("exposed."):
         late = one.details.get("without_waiting_for_rank")
-        rest = f", waiting for rank {late} left out" if late is not None else ""
-        return f"exposed {one.code.partition('.')[2]}{rest}"
+        without_wait = f", waiting for rank {late} left out" if late is not None else ""
+        return f"exposed {one.code.partition('.')[2]}{without_wait}"
     if one.code == "outside":
         before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
         whose = "CPU" if one.details.get("host_recorded", True) else "time"

@@ -11,7 +11,7 @@ stream that overlaps. `examine` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ktrace.analysis.work.findings import Finding
@@ -353,6 +353,11 @@ def is_check(one: Finding) -> bool:
 def check_of(one: Finding) -> Check:
     """The check that failed."""
     return CHECKS[one.code.removeprefix(PREFIX)]
+
+
+def failures(findings: Iterable[Finding]) -> list[Finding]:
+    """The checks among findings that fail, without those that only a part of a run can't decide."""
+    return [one for one in findings if is_check(one) and not check_of(one).partial]
 
 
 def sentence(one: Finding) -> str:

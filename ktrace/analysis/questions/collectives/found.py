@@ -99,7 +99,7 @@ class CollectiveTable:
         return passes
 
     def part(self, rows: Bools) -> None:
-        """Takes these rows out of what several ranks do together, and numbers the rest."""
+        """Unmatches the given rows, and renumbers the collectives that remain."""
         self.joint[rows] = UNKNOWN
         there = self.joint >= 0
         counts = np.bincount(self.joint[there], minlength=1)
@@ -202,7 +202,7 @@ def join(table: CollectiveTable) -> None:
 
 
 def _as_rows(table: CollectiveTable, places: Int64) -> list[CollectiveRow]:
-    """These rows as the matching takes them."""
+    """The rows as `CollectiveRow`, which `ktrace.stages.align` matches."""
     columns = table.kind, table.seq, table.size, table.ts, table.end
     return [
         CollectiveRow(table.kinds[kind].key, table.kinds[kind].operation, None if seq < 0 else seq, size, begin, end)
@@ -211,7 +211,7 @@ def _as_rows(table: CollectiveTable, places: Int64) -> list[CollectiveRow]:
 
 
 def _unmatch_conflicting(table: CollectiveTable) -> None:
-    """Takes apart what has the same number on several ranks, but isn't the same operation there."""
+    """Unmatches rows that share a number on several ranks but not the operation."""
     rows = np.flatnonzero(table.joint >= 0)
     if not len(rows):
         return

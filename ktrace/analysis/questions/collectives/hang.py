@@ -76,7 +76,7 @@ class Hang:
 
 
 class _Entry(NamedTuple):
-    """What a rank entered under a number."""
+    """The collective that a rank entered under a number."""
 
     operation: str
     name: str
@@ -86,7 +86,7 @@ class _Entry(NamedTuple):
 
 
 class Entered:
-    """What each rank entered, by source and group."""
+    """The collectives that each rank entered, by source and group."""
 
     def __init__(self) -> None:
         self._entries: defaultdict[tuple[str, str], dict[int, _Entry]] = defaultdict(dict)

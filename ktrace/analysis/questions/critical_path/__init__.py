@@ -302,7 +302,7 @@ class _Sums:
         )
 
     def _sentences(self) -> Iterator[str]:
-        """What the figures mean or lack."""
+        """Notes on what the figures mean or lack."""
         unknown, early = self._counts["unknown"], self._counts["early"]
         if unknown and unknown == self._counts["work"]:
             yield "The calls that launched the work aren't known, so the path doesn't lead from devices to the host."
@@ -324,7 +324,7 @@ _TIMED = KINDS[:NO_CALL]
 
 
 def _pieces(path: Path, columns: PathColumns, names: PathNames) -> pa.Table:
-    """Some pieces of a path as a table."""
+    """A table of the given pieces of a path."""
     return pa.table(
         {
             "source": words([path.source], np.zeros(len(columns.begin), np.int64)),

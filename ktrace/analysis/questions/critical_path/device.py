@@ -49,7 +49,7 @@ def asof_join(group: Integers, time: Int64, keys: Integers, until: Int64) -> Int
     return result[len(group) :]
 
 
-#: How work came to begin: nothing known, its launch, other work.
+#: How work came to begin: unknown, its launch, other work.
 UNKNOWN, LAUNCH, WORK = 0, 1, 2
 
 #: The part of queued work that follows the work before it as soon as that is usual, in percent.
@@ -107,7 +107,7 @@ class DeviceWork:
         return len(self.begin)
 
     def _know_causes(self, events: Events, order: Int64 | slice) -> None:
-        """Takes over the causes of gaps."""
+        """Reads the cause of the gap before each piece of work, as `idle` decides it."""
         launching, gaps = launching_of(events), gaps_of(events)
         gap, cause = events.ts.copy(), np.full(len(events), NO_GAP, np.int8)
         gap[gaps.after] = gaps.begin
@@ -242,7 +242,7 @@ class DeviceWork:
         return Moments(self.place[self._by_end], self.end[self._by_end])
 
     def _ended(self, group: AnyArray, rows: Int64) -> Int64:
-        """The work of the same group that ended last before each of these rows began."""
+        """As-of join: the work of the same group that ended last before each of these rows began, -1 for none."""
         if not len(rows):
             return rows
         by_end = self._by_end

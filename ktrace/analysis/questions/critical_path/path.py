@@ -185,7 +185,7 @@ def _columns(pieces: walk.PathPieces, device: DeviceWork, threads: Threads, kind
 
 
 def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: Int64) -> PathColumns:
-    """Some stretches on a thread, divided by the innermost spans."""
+    """Divides the given stretches of a thread by the innermost span at each time."""
     first, last = begin[rows].min(initial=0), end[rows].max(initial=0)
     since, until, row = threads.between(thread, first, last)
     if len(since):  # nothing is open before the first and after the last span
@@ -350,7 +350,7 @@ def slices(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
 
 
 def _slices(path: Path, columns: PathColumns, names: PathNames, place: dict[str, Any]) -> pa.RecordBatch:
-    """Some pieces as rows; the arguments tell the device work, or that which a delay is before."""
+    """The pieces as rows of slices; their arguments name the device work, or the work after a delay."""
     work, count = columns.work, len(columns.begin)
     shape = np.where(work >= 0, path.device.shape[work], -1) if len(path.device) else np.full(count, -1)
     steps = [None if path.course.is_whole else step.label for step in path.course.steps]

@@ -36,7 +36,7 @@ class PathPieces(NamedTuple):
     end: Int64
 
     def some(self, rows: slice) -> PathPieces:
-        """Some of the pieces."""
+        """The pieces at the given indices."""
         return PathPieces(self.what[rows], self.reference[rows], self.begin[rows], self.end[rows])
 
 
@@ -117,7 +117,7 @@ class PathWalk:
         return since, thread
 
     def _pieces(self, path: _PathSoFar) -> PathPieces:
-        """What was found, with the pieces of chains of work."""
+        """All pieces of a path, with those of its chains of work."""
         device, start = self._device, path.start
         work = np.frombuffer(path.chain, np.int64) if path.chain else np.zeros(0, np.int64)
         heads = np.array(path.heads, np.int64).reshape(-1, 2)

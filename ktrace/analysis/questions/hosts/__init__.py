@@ -259,12 +259,12 @@ class _HostSum:
         forest = Forest.from_spans(spans, thread, at, host.nests, self._outer(host, spans, chosen))
         path = self._paths.of_spans(forest, code)
         if len(spans):
-            self._paths.add_host(path, host.dur[chosen], _own(forest, spans, host.dur[chosen]))
+            self._paths.add_host(path, host.dur[chosen], _self_time(forest, spans, host.dur[chosen]))
         if events is not None and len(events):
             self._add_work(events, call, used, np.append(path, -1)[forest.owner], replayed)
 
     def _outer(self, host: _Host, spans: SpanColumns, chosen: Bools) -> list[Outer]:
-        """What is around spans on threads of the backward pass."""
+        """The forward ranges and modules around spans on threads of the backward pass."""
         around: list[Outer] = []
         if self._levels == ("op",) or not len(host.ends) or not len(spans):
             return around
@@ -419,7 +419,7 @@ def _launching(events: Events | None) -> tuple[Int64, Int64]:
     return call, np.flatnonzero(launches[:-1])
 
 
-def _own(forest: Forest, spans: SpanColumns, dur: Int64) -> Int64:
+def _self_time(forest: Forest, spans: SpanColumns, dur: Int64) -> Int64:
     """The duration of each span without those in it on its thread."""
     inner = np.flatnonzero(forest.parent >= 0)
     inner = inner[spans.thread[inner] == spans.thread[forest.parent[inner]]]

@@ -146,10 +146,15 @@ def _order(by: str, device: bool) -> list[str]:
             if by in INNERMOST
             else ["host time", "host own", "own share", "calls"]
         )
-    rest = ["launched", "calls", "host time"]
+    columns = ["launched", "calls", "host time"]
     if by in INNERMOST:
-        return ["own time", "own share", "total time", *rest]
-    return ["total time", "total share", "own time", *(rest[:2] if by == "tree" else rest)]  # names need the space
+        return ["own time", "own share", "total time", *columns]
+    return [
+        "total time",
+        "total share",
+        "own time",
+        *(columns[:2] if by == "tree" else columns),
+    ]  # names need the space
 
 
 def _short(column: Column) -> Column:

@@ -45,7 +45,7 @@ class SpanColumns(NamedTuple):
         return len(self.begin)
 
     def where(self, rows: Bools | Int64) -> SpanColumns:
-        """Some of the spans: where a mask is true, or by index."""
+        """The spans where a mask is true, or at the given indices."""
         return SpanColumns(self.thread[rows], self.begin[rows], self.end[rows], self.name[rows])
 
 
@@ -145,7 +145,7 @@ class PathFigures:
 
     @classmethod
     def zeros(cls, count: int) -> PathFigures:
-        """Nothing, for a number of paths."""
+        """Times and counts of zero for a number of paths."""
         return cls(*(np.zeros(count, np.int64) for _ in fields(cls)))
 
     def extended(self, count: int) -> PathFigures:

@@ -236,7 +236,7 @@ class Memory:
 
     def _by_words(self, course: _Course, work: Work, peak: int) -> list[MemoryOwner]:
         """What each category, or stack, had allocated and not freed at the peak; empty where none is stated."""
-        about = [self._said(one, course.source, work) for one in self._about.all()]
+        about = [self._category_and_frame(one, course.source, work) for one in self._about.all()]
         code, size = course.rows["about"][: peak + 1], course.rows["bytes"][: peak + 1]
         sums = np.zeros(len(about), np.int64)
         np.add.at(sums, code, size)
@@ -256,8 +256,8 @@ class Memory:
         names = work.gathered.spans.names
         number = {tuple(one.values()): place for place, one in enumerate(work.threads)}
         thread = np.array([number.get(tuple(one.values()), _NONE) for one in self._threads.all()], np.int32)
-        module, operator = _around(spans, names, thread[course.rows["thread"][rows]], course.rows["ts"][rows])
-        about = [self._said(one, course.source, work) for one in self._about.all()]
+        module, operator = _owners_at(spans, names, thread[course.rows["thread"][rows]], course.rows["ts"][rows])
+        about = [self._category_and_frame(one, course.source, work) for one in self._about.all()]
         for row, one, other in zip(rows.tolist(), module.tolist(), operator.tolist(), strict=True):
             category, frame = about[course.rows["about"][row]]
             inside = names[one].removeprefix(MODULE) if one >= 0 else ""
@@ -265,7 +265,7 @@ class Memory:
         return owners
 
     @staticmethod
-    def _said(about: dict[str, Any], source: str, work: Work) -> tuple[str, str]:
+    def _category_and_frame(about: dict[str, Any], source: str, work: Work) -> tuple[str, str]:
         """The category of an allocation, and the frame that stands for its stack."""
         entry = work.gathered.catalog.get("stack", about["stack"], source=source) if about["stack"] else None
         frames = entry.facts.get("frames") if entry else None
@@ -350,7 +350,7 @@ def _freed(address: Int32) -> Int64:
     return freed_by
 
 
-def _around(spans: dict[str, Any], names: Sequence[str], thread: Int32, at: Int64) -> tuple[Int64, Int64]:
+def _owners_at(spans: dict[str, Any], names: Sequence[str], thread: Int32, at: Int64) -> tuple[Int64, Int64]:
     """The names of the innermost module, and of the outermost operator in it, around times on threads; -1 for none."""
     none = np.full(len(at), _NONE, np.int64)
     if not names or not len(at):

@@ -41,7 +41,7 @@ _Place = tuple[str, str | None, int | None, str]
 
 
 class Snapshots:
-    """What is held and reserved in each place."""
+    """The bytes held and reserved in each place."""
 
     def __init__(self) -> None:
         self._held: dict[_Place, dict[str, list[int]]] = defaultdict(dict)

@@ -188,19 +188,19 @@ class _TraceWriter:
 
     def _in_order(self, lanes: Lanes, file: Any, zones: list[Span]) -> Iterator[Structured]:
         """Yields the slices in the order of time, and writes them, with the times of each zone."""
-        rest = np.empty(0, ROW)
+        waiting = np.empty(0, ROW)
         for part in self._runs.parts(RANGE_ROWS):
             rows = part.copy().view(ROW)
             rows["lane"] = lanes.lane_numbers(part["track"], part["name"])
             rows = rows[np.lexsort((-rows["end"], rows["ts"]))]  # of those that begin together the one around others
             rows.tofile(file)
-            rest = np.concatenate([rest, rows])
-            whole = len(rest) // ZONE * ZONE
-            zones += [_span_of(rest[first : first + ZONE]) for first in range(0, whole, ZONE)]
-            rest = rest[whole:]
+            waiting = np.concatenate([waiting, rows])
+            whole = len(waiting) // ZONE * ZONE
+            zones += [_span_of(waiting[first : first + ZONE]) for first in range(0, whole, ZONE)]
+            waiting = waiting[whole:]
             yield rows
-        if len(rest):
-            zones.append(_span_of(rest))
+        if len(waiting):
+            zones.append(_span_of(waiting))
 
 
 #: How the index begins: with the checksum of what follows.
@@ -345,7 +345,7 @@ class Stored:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """All facts."""
+        """The catalog of the stored trace."""
         facts = Catalog()
         for block in self.blocks:
             if block.record == "catalog":

@@ -21,7 +21,7 @@ Sums = tuple[int, Sequence[int]]
 
 
 class Damaged(ValueError):
-    """What is kept isn't what was written."""
+    """A stored file differs from what was written: its checksum or version is another one."""
 
 
 def checksum(data: bytes | memoryview) -> int:

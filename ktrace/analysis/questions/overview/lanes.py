@@ -184,7 +184,7 @@ class LaneCells:
         return tuple(getattr(self, name) for name in self.COLUMNS)
 
     def where(self, rows: Bools) -> LaneCells:
-        """Some of the cells."""
+        """The cells where a mask is true, or at the given indices."""
         return LaneCells(self.origin, self.shift, *(column[rows] for column in self.columns))
 
     @classmethod
@@ -194,7 +194,7 @@ class LaneCells:
         return cls(origin, shift, empty, empty, empty, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def with_more(self, *parts: LaneCells) -> LaneCells:
-        """These and others of the same buckets, those of one lane, bucket and name added up."""
+        """Merges with other cells of the same buckets: equal lane, bucket and name are added up."""
         lane, bucket, name, time, count = map(
             np.concatenate, zip(*(one.columns for one in (self, *parts)), strict=True)
         )
@@ -310,13 +310,13 @@ class Envelope(NamedTuple):
 
     @classmethod
     def from_readings(cls, readings: Structured, origin: int, shift: int) -> Envelope:
-        """That of some readings."""
+        """The envelope of counter readings."""
         bucket = ((readings["ts"] - origin) >> shift).astype(np.int32)
         value = np.ascontiguousarray(readings["value"])
         return cls(origin, shift, np.ascontiguousarray(readings["series"]), bucket, value, value).joined()
 
     def joined(self, *others: Envelope) -> Envelope:
-        """These and others, in the same buckets."""
+        """Merges with others of the same buckets: the least and the greatest value of each series and bucket."""
         series, bucket, low, high = (
             np.concatenate(parts) for parts in zip(*((self[2:], *(one[2:] for one in others))), strict=True)
         )

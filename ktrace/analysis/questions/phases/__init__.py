@@ -261,7 +261,7 @@ def _until_next(steps: PhaseSteps, chosen: Bools) -> Int64:
 
 
 def _notes(all_steps: Sequence[PhaseSteps], numbers: dict[Phase, int], work: Work) -> list[str]:
-    """What the figures lack, or mean."""
+    """Notes on what the figures mean or lack."""
     notes, phases = [], list(numbers)
     if len(all_steps) > 1:
         notes.append(f"Steps and tokens count in each of {len(all_steps):,} sources.")

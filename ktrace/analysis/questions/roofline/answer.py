@@ -234,7 +234,7 @@ class RooflineAnswer:
 
 
 def against(answers: Mapping[str, Answer], peaks: Peaks) -> dict[str, Answer]:
-    """Those answers that depend on peak rates, with these."""
+    """The answers that depend on peak rates, computed against the given ones."""
     return {name: one.against(peaks) for name, one in answers.items() if isinstance(one, RooflineAnswer)}
 
 
@@ -260,8 +260,8 @@ def _operations(answer: RooflineAnswer, brief: bool) -> Table:
     columns = (Column("operation"), Column("time", "ns"), Column("share", "%"), Column("calls", "count"), *_RATES)
     rows = [(one.key, *_shared(one, answer), *_figures(one, brief)) for one in answer.operations]
     unlaunched = sum(device.unlaunched for device in answer.work)
-    rest = answer.time - sum(one.time for one in answer.operations) - unlaunched
-    for key, time in ((NOT_KNOWN, rest), (UNLAUNCHED, unlaunched)):
+    not_known = answer.time - sum(one.time for one in answer.operations) - unlaunched
+    for key, time in ((NOT_KNOWN, not_known), (UNLAUNCHED, unlaunched)):
         if time > 0:
             rows.append((key, time, percent(time, answer.time), None, *_NONE[: len(_RATES) if brief else None]))
     title = "roofline: by operation"

@@ -51,7 +51,7 @@ class Peaks:
         return next((peak for name, peak in self._entries if device and name.search(device)), None)
 
     def before(self, other: Peaks) -> Peaks:
-        """These entries, then others."""
+        """A table that looks these entries up first, then those of the other table."""
         return Peaks([*self._entries, *other._entries])
 
 

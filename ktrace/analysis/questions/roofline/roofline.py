@@ -148,7 +148,7 @@ class Operators:
         `threads` are those of the calls. An operator that encloses another one with FLOPs, both with work of their
         own, has the cost -1, so that nothing counts twice. A replayed kernel has the operator of its capture.
         """
-        operator, rows = self._around(events, threads, work_rows)
+        operator, rows = self._enclosing(events, threads, work_rows)
         replays = self._replayed.for_source(events.source)
         order = np.argsort(replays["id"], kind="stable")
         place = positions(events.ids[work_rows], replays["id"][order])
@@ -164,7 +164,9 @@ class Operators:
         operator[work] = len(rows["cost"]) + which
         return operator, rows | {"cost": np.concatenate([rows["cost"], replays["cost"][place[first]]])}
 
-    def _around(self, events: Events, threads: list[dict[str, Any]], work_rows: Int64) -> tuple[Int64, dict[str, Any]]:
+    def _enclosing(
+        self, events: Events, threads: list[dict[str, Any]], work_rows: Int64
+    ) -> tuple[Int64, dict[str, Any]]:
         """As `of`, for work whose call is within its operator."""
         rows = self._rows.for_source(events.source)
         operator = np.full(len(work_rows), -1, np.int64)
