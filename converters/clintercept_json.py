@@ -24,9 +24,7 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.intel import ParsedName, Place, device_work, intercepted
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
-from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.document import read_dialect
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -48,7 +46,6 @@ _NAME = re.compile(
     rb'\s*"args"\s*:\s*\{\s*"name"\s*:\s*"([^"\\]{0,400})"'
 )
 _DEVICE = re.compile(r"(?:(?:IOQ|OOQ) )?0x[0-9a-fA-F]+(?:\.\d+)* (.+)")
-_CHUNK = 4 << 20
 _LONGEST = 1024
 
 
@@ -73,13 +70,9 @@ class Queues:
 def queues_of(source: Source) -> Queues:
     """Returns the queues that are named anywhere in the document."""
     queues = Queues()
-    with source.open(quiet=True) as stream:
-        text = b""
-        while data := stream.read(_CHUNK):
-            text = text[-_LONGEST:] + data
-            if b'"thread_name"' in text:
-                for old, new, name in _NAME.findall(text):
-                    queues.add(int(old or new), name.decode("utf-8", "replace"))
+    for text in source.windows(_LONGEST):
+        for old, new, name in _NAME.findall(text) if b'"thread_name"' in text else ():
+            queues.add(int(old or new), name.decode("utf-8", "replace"))
     return queues
 
 
@@ -114,21 +107,16 @@ DIALECT = Dialect(
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields calls and device work. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    rows_of, queues = mapper(DIALECT), queues_of(source)
+    queues = queues_of(source)
 
-    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
-        for batch in rows_of(events, conversion):
-            if batch.record == "events":
-                yield device_work(batch, place, queues.device_of)
-            elif batch.record == "catalog":
-                yield without_tracks(batch)
-            else:
-                yield batch
+    def placed(batch: Batch) -> Batch:
+        if batch.record == "events":
+            return device_work(batch, place, queues.device_of)
+        return without_tracks(batch) if batch.record == "catalog" else batch
 
-    yield from read_document(source, conversion, placed, lambda found, conversion: (), DIALECT.folded)
+    yield from read_dialect(source, conversion, DIALECT, placed)
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": "Intercept Layer for OpenCL Applications"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("Intercept Layer for OpenCL Applications", "session")
     for device, name in enumerate(queues.devices):
         rows.fact("device", device=device, name=name, facts={"api": "opencl"})
     for queue, device in queues.device_of.items():

@@ -46,8 +46,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     profile = _document(source, conversion)
     rows = RowBuilder(conversion)
     start, end = (value if type(value := profile.get(key)) is int else None for key in ("startTime", "endTime"))
-    rows.fact("source", facts={"tool": "V8"})
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.tool_and_clock("V8", "monotonic")
     piece = Piece(rows.reserve() + 1, "samples", profile["nodes"], profile.get("samples"), profile.get("timeDeltas"))
     for _ in CpuProfiles(rows, conversion.report).add([piece], start or 0, end, {"track": "samples"}):
         yield from rows.ready()

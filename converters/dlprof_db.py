@@ -285,8 +285,7 @@ def _facts(database: Database, rows: RowBuilder, report: Report) -> None:
     for version, *values in database.rows("read_only_system_config", "dlprof_version", *keys)[:1]:
         found = {"version": version} | dict(zip(keys, values, strict=True))
         about = {key: value for key, value in found.items() if type(value) is str and value}
-        rows.fact("source", facts={"tool": "NVIDIA DLProf"} | about)
-    rows.fact("clock", facts={"kind": "session"})
+        rows.tool_and_clock("NVIDIA DLProf", "session", about)
 
 
 FORMAT = Format(

@@ -198,8 +198,7 @@ def _add(begin: dict[str, Any], end: int, rows: RowBuilder) -> None:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each kernel of cl_profiling.csv, or the slices of cl_trace.json."""
-    with source.open(quiet=True) as stream:
-        first = stream.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    first = source.beginning(1024).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "ggml-opencl"})
     rows.fact("device", device=0, facts={"api": "opencl"})

@@ -116,8 +116,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             for block in database.blocks(own, conversion.batch_rows):
                 yield from _READERS[name](block, ids[own], names, conversion)
         rows = RowBuilder(conversion, first_id=0)
-        rows.fact("source", facts={"tool": "Ingero"})
-        rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+        rows.tool_and_clock("Ingero", "unix")
         told = [own for name in _FACTS for own in database.like(name)[:1]]
         for own in told:
             for block in database.blocks(own, conversion.batch_rows):

@@ -83,8 +83,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     for pid, name in names.items():
         if name:
             rows.fact("process", pid=pid, name=name)
-    rows.fact("source", facts={"tool": "Ingero"})
-    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    rows.tool_and_clock("Ingero", "unix")
     yield from rows.rest()
 
 

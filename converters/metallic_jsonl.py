@@ -104,8 +104,7 @@ class _Record(NamedTuple):
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each record, and a counter for each figure of a memory record."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "Metallic"})
-    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    rows.tool_and_clock("Metallic", "unix")
     rows.fact("process", name="Metallic")
     rows.fact("device", device=0, facts={"api": "metal"})
     for line in lines:

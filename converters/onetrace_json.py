@@ -20,9 +20,7 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.intel import ParsedName, Place, device_work, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
-from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.document import read_dialect
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -42,7 +40,6 @@ def probe(sample: Sample) -> Match | None:
 _QUEUE = re.compile(rb'"tid"\s*:\s*"(?:[0-9.]{1,40}\.)?(0x[0-9a-fA-F]{1,16}|[0-9A-F]{16})"')
 _OWN = re.compile(r"(?:[0-9.]{1,40}\.)?(0x[0-9a-fA-F]{1,16}|[0-9A-F]{16})")
 _STAGE = re.compile(r" \((Appended|Queued|Submitted|Executed)\)$")
-_CHUNK = 4 << 20
 _LONGEST = 256
 
 #: No program has more queues; more are other texts.
@@ -69,15 +66,12 @@ class Queues:
 def queues_of(source: Source) -> Queues:
     """Returns the queues anywhere in the document."""
     queues, level_zero = Queues(), False
-    with source.open(quiet=True) as stream:
-        text = b""
-        while data := stream.read(_CHUNK):
-            text = text[-_LONGEST:] + data
-            queues.opencl |= b'"clEnqueue' in text
-            level_zero |= b'"zeCommand' in text
-            for queue in dict.fromkeys(_QUEUE.findall(text)):
-                if len(queues.streams) < _MOST:
-                    queues.streams.setdefault(queue.decode(), len(queues.streams))
+    for text in source.windows(_LONGEST):
+        queues.opencl |= b'"clEnqueue' in text
+        level_zero |= b'"zeCommand' in text
+        for queue in dict.fromkeys(_QUEUE.findall(text)):
+            if len(queues.streams) < _MOST:
+                queues.streams.setdefault(queue.decode(), len(queues.streams))
     queues.opencl &= not level_zero
     return queues
 
@@ -87,16 +81,14 @@ DIALECT = Dialect(cats={}, other=Rule("api"), quoted=True)
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields calls and device work. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    rows_of, queues = mapper(DIALECT), queues_of(source)
+    queues = queues_of(source)
 
-    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
-        for batch in rows_of(events, conversion):
-            yield device_work(batch, queues.place, {}) if batch.record == "events" else batch
+    def placed(batch: Batch) -> Batch:
+        return device_work(batch, queues.place, {}) if batch.record == "events" else batch
 
-    yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=DIALECT.quoted)
+    yield from read_dialect(source, conversion, DIALECT, placed)
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": "onetrace"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("onetrace", "session")
     rows.fact("device", device=0, name="Intel GPU", facts={"vendor": "Intel"})
     for queue, stream in queues.streams.items():
         rows.fact("stream", device=0, stream=stream, name=f"Queue {queue}")

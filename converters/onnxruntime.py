@@ -26,10 +26,8 @@ from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
-from ktrace.kit.trace_json.document import ranges, read_document
+from ktrace.kit.trace_json.document import ranges, read_dialect
 from ktrace.kit.trace_json.draft import as_text, direction, mapped, numbered
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
@@ -108,7 +106,7 @@ def completed(batch: Batch) -> Batch:
     """Returns the batch of events with the columns that a dialect can't state."""
     if batch.record != "events" or not len(batch):
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     _numbers(columns)
     if is_device_work(batch):
         _device_work(columns, len(batch))
@@ -192,13 +190,11 @@ def _directions(columns: dict[str, pa.Array]) -> None:
 #: The profiler records no further event of the host after this one.
 MOST_EVENTS = 1_000_000
 
-_ROWS = mapper(DIALECT)
-
 
 def read(source: Source, conversion: Conversion, part: ByteRange | None = None) -> Iterator[Batch]:
     """Yields the events of a session. Raises DamagedInput if the file isn't Trace Event JSON at all."""
     events = 0
-    for batch in read_document(source, conversion, _rows, lambda found, conversion: (), part=part):
+    for batch in read_dialect(source, conversion, DIALECT, completed, part=part):
         if batch.record == "events" and not is_device_work(batch):
             events += len(batch)
         yield batch
@@ -207,13 +203,8 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     if events == MOST_EVENTS and part is None:
         conversion.report.issue("cut", "the last event", "ONNX Runtime records 1,000,000 events and no more", 0)
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": "ONNX Runtime"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("ONNX Runtime", "session")
     yield from rows.rest()
-
-
-def _rows(events: Events, conversion: Conversion) -> Iterator[Batch]:
-    yield from map(completed, _ROWS(events, conversion))
 
 
 FORMAT = Format(

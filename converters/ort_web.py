@@ -177,8 +177,7 @@ _STRUCTURE = re.compile(r"\s*(?:[\w.@/-]{1,80}\.(?:m?js|ts):\d{1,7}\s*)?(?:[\[\]
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each line with a start, a summary for each line without one."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "onnxruntime-web"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("onnxruntime-web", "session")
     has_device = False
     for line in lines:
         text = line.text

@@ -78,8 +78,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             else:
                 yield from _traced(database, name, own, ids[own], conversion)
         rows = RowBuilder(conversion, first_id=0)
-        rows.fact("source", facts={"tool": "rocprof"})
-        rows.fact("clock", facts={"kind": "monotonic"})
+        rows.tool_and_clock("rocprof", "monotonic")
         yield from rows.rest()
         database.report_others(ids)
 

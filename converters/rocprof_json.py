@@ -30,9 +30,9 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.rocm.arrow_ends import ArrowEnds
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
-from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.document import read_dialect
 from ktrace.kit.trace_json.events import Member
-from ktrace.kit.trace_json.phases import mapper, on_devices
+from ktrace.kit.trace_json.phases import on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
@@ -91,9 +91,7 @@ class ExactTimes:
         rows = {"pid": batch.column("pid"), "tid": batch.column("tid"), "us": pc.divide(ts, _US)}
         ends = pa.table({**rows, "row": pa.array(np.arange(len(ts)))})
         found = ends.join(begins, ["pid", "tid", "us"]).sort_by("row")["ts_min"].combine_chunks()
-        columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-        columns["ts"] = pc.coalesce(found, ts)
-        return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+        return batch.replaced({"ts": pc.coalesce(found, ts)})
 
 
 def _to_integers(column: pa.Array) -> pa.Int64Array:
@@ -134,18 +132,16 @@ _HEAD = 1 << 20
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields kernels, copies, calls, marks and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    with source.open(quiet=True) as stream:
-        labels = {int(pid): label for label, pid in _LABEL.findall(stream.read(_HEAD))}
+    labels = {int(pid): label for label, pid in _LABEL.findall(source.beginning(_HEAD))}
     gpus = {pid: int(found[1]) for pid, label in labels.items() if (found := _GPU.fullmatch(label))}
     barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
     marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
     exact, ends = ExactTimes(), ArrowEnds()  # they know all slices before: not for processes that read parts
-    for batch in read_document(source, conversion, mapper(DIALECT), _member, quoted=DIALECT.quoted):
+    for batch in read_dialect(source, conversion, DIALECT, member=_member):
         yield ends.attach(on_devices(_with_kinds(exact.of(batch), kinds), gpus))
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": "rocprof"})
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.tool_and_clock("rocprof", "monotonic")
     yield from rows.rest()
 
 
@@ -157,9 +153,8 @@ def _with_kinds(batch: Batch, kinds: dict[int, str]) -> Batch:
     given = pa.array(list(kinds.values())).take(pc.index_in(batch.column("pid"), value_set=pids))
     if given.null_count == len(given):
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-    columns["kind"] = pc.coalesce(given, encoded(columns["kind"]).dictionary_decode()).dictionary_encode()
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    own = encoded(batch.column("kind")).dictionary_decode()
+    return batch.replaced({"kind": pc.coalesce(given, own).dictionary_encode()})
 
 
 def _member(found: Member, conversion: Conversion) -> Iterator[Batch]:

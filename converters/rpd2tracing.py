@@ -22,15 +22,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.rocm.arrow_ends import ArrowEnds
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
-from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper, on_devices
+from ktrace.kit.trace_json.document import read_dialect
+from ktrace.kit.trace_json.phases import on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -101,21 +101,14 @@ def gpus_of(head: bytes) -> dict[int, int]:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields work, calls, counters and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(_HEAD)
+    head = source.beginning(_HEAD)
     dialect, tool = (RTL, "rocm-trace-lite") if _is_of_rtl(head) else (DIALECT, "rpd2tracing")
-    gpus, rows_of = gpus_of(head) if dialect is DIALECT else {}, mapper(dialect)
-
-    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
-        for batch in rows_of(events, conversion):
-            yield on_devices(batch, gpus)
-
+    gpus = gpus_of(head) if dialect is DIALECT else {}
     ends = ArrowEnds()
-    for batch in read_document(source, conversion, placed, lambda found, conversion: (), quoted=dialect.quoted):
+    for batch in read_dialect(source, conversion, dialect, partial(on_devices, gpus=gpus)):
         yield ends.attach(batch)
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": tool})
-    rows.fact("clock", facts={"kind": "session" if dialect is RTL else "monotonic"})
+    rows.tool_and_clock(tool, "session" if dialect is RTL else "monotonic")
     yield from rows.rest()
 
 

@@ -250,8 +250,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput for zones without the frequency of the chip, by which cycles become ns.
     """
     facts = RowBuilder(conversion, first_id=0)
-    facts.fact("source", facts={"tool": "tt-metal"})
-    facts.fact("clock", facts={"kind": "session"})
+    facts.tool_and_clock("tt-metal", "session")
     lines = CsvBlocks(source, conversion, table_kind)
     operations = Operations(conversion, rate_of(source))
     zones: Zones | None = None

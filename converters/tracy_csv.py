@@ -101,8 +101,7 @@ _NUMBER = r"-?\d[\d.]*(?:e[+-]?\d+)?"
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields zones as ranges, plots as counters, messages as logs; statistics as summaries."""
     facts = RowBuilder(conversion, first_id=0)
-    facts.fact("source", facts={"tool": "Tracy"})
-    facts.fact("clock", facts={"kind": "session"})
+    facts.tool_and_clock("Tracy", "session")
     lines = CsvBlocks(source, conversion, table_kind, bare_quotes=True)
     rows = _Rows(conversion)
     table: CsvTable | None = None

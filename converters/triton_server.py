@@ -55,8 +55,7 @@ def probe(sample: Sample) -> Match | None:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the ranges of each request."""
     rows, report = RowBuilder(conversion), conversion.report
-    rows.fact("source", facts={"tool": "Triton Inference Server"})
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.tool_and_clock("Triton Inference Server", "monotonic")
     requests: dict[int, dict[str, Any]] = {}
     for item in json_items(source, report):
         report.record()

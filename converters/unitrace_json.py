@@ -24,13 +24,12 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.intel import ParsedName, work
+from ktrace.kit.intel import with_parts, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
-from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper, on_devices
-from ktrace.model.batch import Batch, arrow_schema
-from ktrace.model.json_text import dump_json, encoded
+from ktrace.kit.trace_json.document import read_dialect
+from ktrace.kit.trace_json.phases import on_devices
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
 
 _PROCESS = re.compile(rb'"process_name"[^{}]{0,200}\{\s*"name"\s*:\s*"(?:RANK \d+ )?(?:HOST|DEVICE)<')
@@ -78,24 +77,9 @@ def in_parts(batch: Batch, opencl: frozenset[tuple[int, int]]) -> Batch:
         return batch
     names = encoded(batch.column("name"))
     words = names.dictionary.cast(pa.string()).to_pylist()
-    of_opencl = _of_opencl(batch, opencl)
     parts = [work(word or "") for word in words] + [work(word or "", True) for word in words]
-    index = names.indices.to_numpy(zero_copy_only=False) + np.where(of_opencl, len(words), 0)
-    index = np.where(mine.to_numpy(zero_copy_only=False), index, -1)
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-    where = pa.array(np.maximum(index, 0))
-    _replace(columns, "name", [part.name for part in parts], where, mine)
-    _replace(columns, "kind", [part.kind for part in parts], where, mine)
-    for name in dict.fromkeys(key for part in parts for key in part.columns):
-        kind = arrow_schema("events").field(name).type
-        values = pa.array([part.columns.get(name) for part in parts]).cast(kind).take(where)
-        columns[name] = pc.if_else(
-            mine, values, batch.column(name).cast(kind) if batch.has(name) else pa.nulls(len(batch), kind)
-        )
-    for key in dict.fromkeys(key for part in parts for key in part.args):
-        texts = pa.array([_json(part, key) for part in parts], pa.binary()).take(where)
-        columns[f"args.{key}"] = pc.if_else(mine, texts, pa.scalar(None, pa.binary()))
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    index = names.indices.to_numpy(zero_copy_only=False) + np.where(_of_opencl(batch, opencl), len(words), 0)
+    return with_parts(batch, parts, np.where(mine.to_numpy(zero_copy_only=False), index, -1))
 
 
 def marked(batch: Batch) -> Batch:
@@ -109,18 +93,7 @@ def marked(batch: Batch) -> Batch:
         kind = "instant"
     if not mine.true_count:
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-    columns["kind"] = pc.if_else(mine, kind, columns["kind"].cast(pa.string())).dictionary_encode()
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
-
-
-def _json(part: ParsedName, key: str) -> bytes | None:
-    return dump_json(part.args[key]).encode() if key in part.args else None
-
-
-def _replace(columns: dict[str, pa.Array], name: str, values: list[str], where: pa.Array, mine: pa.Array) -> None:
-    old = columns[name].cast(pa.string())
-    columns[name] = pc.if_else(mine, pa.array(values, pa.string()).take(where), old).dictionary_encode()
+    return batch.replaced({"kind": pc.if_else(mine, kind, batch.column("kind").cast(pa.string())).dictionary_encode()})
 
 
 def _of_opencl(batch: Batch, opencl: frozenset[tuple[int, int]]) -> Any:
@@ -135,11 +108,9 @@ def launches(batch: Batch) -> Batch:
     if not batch.has("cat"):
         return batch
     to_device = pc.fill_null(pc.match_substring_regex(batch.column("cat").cast(pa.string()), _LAUNCH), False)
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-    columns["link"] = pc.if_else(to_device, "launch", columns["link"].cast(pa.string())).dictionary_encode()
-    role = columns["role"].cast(pa.string())
-    columns["role"] = pc.if_else(pc.equal(role, "step"), "in", role).dictionary_encode()
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    link, role = (batch.column(name).cast(pa.string()) for name in ("link", "role"))
+    link = pc.if_else(to_device, "launch", link).dictionary_encode()
+    return batch.replaced({"link": link, "role": pc.if_else(pc.equal(role, "step"), "in", role).dictionary_encode()})
 
 
 #: Pids and tids of devices count down from here; each rank begins 2^5 (until 2025: 2^13) lower.
@@ -152,7 +123,6 @@ _QUEUE = re.compile(
     rb'"thread_name"\s*,\s*"pid"\s*:\s*(\d{1,10})\s*,\s*"tid"\s*:\s*(\d{1,10})\s*,\s*"ts"\s*:\s*[\d.]{1,40}\s*,'
     rb'\s*"args"\s*:\s*\{\s*"name"\s*:\s*"(?:Thread \d{1,20} )?CL(?: Queue<[^">]{0,100}>)?"'
 )
-_CHUNK = 4 << 20
 _LONGEST = 512
 
 
@@ -166,14 +136,8 @@ def devices_in(batch: Batch) -> dict[int, int]:
 
 def opencl_queues(source: Source) -> frozenset[tuple[int, int]]:
     """Returns device and stream of the queues of OpenCL, by their names anywhere in the document."""
-    found: set[tuple[int, int]] = set()
-    with source.open(quiet=True) as stream:
-        text = b""
-        while data := stream.read(_CHUNK):
-            text = text[-_LONGEST:] + data
-            if b'"thread_name"' in text:
-                found.update((LAST - int(pid), LAST - int(tid)) for pid, tid in _QUEUE.findall(text))
-    return frozenset(found)
+    texts = (text for text in source.windows(_LONGEST) if b'"thread_name"' in text)
+    return frozenset((LAST - int(pid), LAST - int(tid)) for text in texts for pid, tid in _QUEUE.findall(text))
 
 
 def small_streams(batch: Batch) -> Batch:
@@ -182,9 +146,7 @@ def small_streams(batch: Batch) -> Batch:
         return batch
     stream = batch.column("stream").cast(pa.int64())
     mine = pc.and_(pc.is_valid(batch.column("device")), pc.greater(stream, _FIRST))
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-    columns["stream"] = pc.if_else(pc.fill_null(mine, False), pc.subtract(LAST, stream), stream)
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    return batch.replaced({"stream": pc.if_else(pc.fill_null(mine, False), pc.subtract(LAST, stream), stream)})
 
 
 #: Times of this clock are unix times, where they are long after 1970: 2001.
@@ -201,21 +163,18 @@ DIALECT = Dialect(
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields device work, calls, ranges and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    rows_of, opencl = mapper(DIALECT), opencl_queues(source)
-    first: int | None = None
+    opencl, first = opencl_queues(source), None
 
-    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
-        for batch in rows_of(events, conversion):
-            found = small_streams(on_devices(batch, devices_in(batch)))
-            if found.record == "events":
-                nonlocal first
-                first = found.columns.column("ts")[0].as_py() if first is None and len(found) else first
-                found = marked(in_parts(found, opencl))
-            elif found.record == "links":
-                found = launches(found)
-            yield found
+    def placed(batch: Batch) -> Batch:
+        batch = small_streams(on_devices(batch, devices_in(batch)))
+        if batch.record == "events":
+            return marked(in_parts(batch, opencl))
+        return launches(batch) if batch.record == "links" else batch
 
-    yield from read_document(source, conversion, placed, lambda found, conversion: ())
+    for batch in read_dialect(source, conversion, DIALECT, placed):
+        if first is None and batch.record == "events" and len(batch):
+            first = batch.column("ts")[0].as_py()
+        yield batch
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "unitrace"})
     rows.fact("clock", facts={"kind": "unix"} | (_UNIX if first is not None and first > _SINCE_1970 else {}))

@@ -66,8 +66,7 @@ _LIMIT = 1 << 62
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a kernel for each block. In the report a block is a record, and the lines of blocks are structure."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "WebLLM"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("WebLLM", "session")
     rows.fact("device", device=0, facts={"api": "webgpu"})
     scan = _Scan(lines)
     for line in lines:

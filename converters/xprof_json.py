@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,7 @@ from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.columnar.dictionaries import by_distinct, words
 from ktrace.kit.columnar.protobuf import combinations
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
-from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.document import read_dialect
 from ktrace.kit.xla import COPIES, SIGNS, WORK, Placed, What, is_op, placed, spread_details
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
@@ -62,11 +61,9 @@ Lines = dict[tuple[int, int], Placed]
 
 def lines_of(source: Source) -> Lines:
     """Returns what each thread is."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(_HEAD)
     planes: dict[int, str] = {}
     names: dict[int, list[tuple[int, str]]] = {}
-    for found in _NAMED.finditer(head):
+    for found in _NAMED.finditer(source.beginning(_HEAD)):
         name = _text(found["name"])
         if found["tid"] is None:
             planes[int(found["pid"])] = name
@@ -110,7 +107,7 @@ def on_lines(batch: Batch, lines: Lines) -> Batch:
         return to_batch("catalog", [_fact(row, lines) for row in to_rows(batch)])
     if batch.record != "events" or not batch.has("tid"):
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     pid, tid = (column.fill_null(-1).to_numpy().astype(np.int64) for column in (columns["pid"], columns["tid"]))
     first, code = combinations(pid, [tid.view(np.uint64)])
     places = [lines.get((int(pid[row]), int(tid[row])), _UNKNOWN) for row in first]
@@ -243,17 +240,9 @@ DIALECT = Dialect(cats={}, other=Rule("range", columns={"correlation_id": Into("
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields work, calls, ranges and instants. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    lines: Lines = lines_of(source)
-    rows_of = mapper(DIALECT)
-
-    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
-        for batch in rows_of(events, conversion):
-            yield on_lines(batch, lines)
-
-    yield from read_document(source, conversion, placed, lambda found, conversion: ())
+    yield from read_dialect(source, conversion, DIALECT, partial(on_lines, lines=lines_of(source)))
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": "XLA profiler"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("XLA profiler", "session")
     yield from rows.rest()
 
 

@@ -54,8 +54,7 @@ def _is_heading(line: str) -> bool:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields calls of the host, kernels, copies, and what a kernel transferred or waited for."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "Xilinx Runtime"})
-    rows.fact("clock", facts={"kind": "session"})
+    rows.tool_and_clock("Xilinx Runtime", "session")
     timeline = _Timeline(lines, rows)
     is_open = False
     for line in lines:

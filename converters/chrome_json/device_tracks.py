@@ -61,8 +61,7 @@ class DeviceTracks(NamedTuple):
 
 def device_tracks(source: Source) -> DeviceTracks:
     """What the names of a document tell."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(_HEAD)
+    head = source.beginning(_HEAD)
     processes: dict[int, str] = {}
     threads: dict[tuple[int, int], str] = {}
     for pid, tid, name in _names(head):
@@ -130,7 +129,7 @@ def on_tracks(batch: Batch, tracks: DeviceTracks) -> Batch:
 
 def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:
     """The batch with the numbers of streams, and the kinds of events on them."""
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     pid, tid = (columns[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("pid", "tid"))
     first, code = combinations(pid, [tid.view(np.uint64)])
     places, index = [(int(pid[row]), int(tid[row])) for row in first], pa.array(code)
@@ -150,7 +149,7 @@ def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:
             column = pa.array(values, pa.int64()).take(index)
             columns[name] = pc.coalesce(columns[name], column) if name in columns else column
         columns["tid"] = pc.if_else(own, None, columns["tid"])
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    return batch.replaced(columns)
 
 
 def _kinds(columns: dict[str, pa.Array], has_work: pa.Array) -> dict[str, pa.Array]:

@@ -31,9 +31,8 @@ from ktrace.kit.stacks import NO_STACK
 from ktrace.kit.text.numbers import to_ns
 from ktrace.kit.trace_json import document
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
-from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.document import read_dialect, read_document
 from ktrace.kit.trace_json.events import Member
-from ktrace.kit.trace_json.phases import mapper
 from ktrace.kit.v8 import CpuProfiles, Piece
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
@@ -131,7 +130,7 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     label = conversion.label
     yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": facts_text}])
     tracks = device_tracks(source)
-    for batch in read_document(source, conversion, mapper(DIALECT), member, part=part):
+    for batch in read_dialect(source, conversion, DIALECT, member=member, part=part):
         yield on_tracks(profiles.without(batch), tracks)
     yield from profiles.rows()
     for found in samples:

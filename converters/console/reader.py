@@ -34,8 +34,7 @@ class _Console:
         self._tables = 0
 
     def read(self) -> Iterator[Batch]:
-        self._rows.fact("source", facts={"tool": "console"})
-        self._rows.fact("clock", facts={"kind": "page"})
+        self._rows.tool_and_clock("console", "page")
         for line in self._lines:
             if not line.text.strip() or RULE.fullmatch(line.text):
                 self._lines.structure()

@@ -307,8 +307,7 @@ class _Reading:
     def facts(self) -> Iterator[Batch]:
         """Yields the catalog: the tool, the clock, and the stacks of samples."""
         rows = RowBuilder(self._conversion, first_id=int(self._batches.ids(1)[0]))
-        rows.fact("source", facts={"tool": "HPCToolkit", "run": self._meta.title, "database": self._meta.version})
-        rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+        rows.tool_and_clock("HPCToolkit", "unix", {"run": self._meta.title, "database": self._meta.version})
         for place in self._places:
             if place.facts and "tid" in place.columns:
                 thread = {name: place.columns[name] for name in ("host", "pid", "tid") if name in place.columns}

@@ -34,8 +34,7 @@ _HEAD, _APART = 1 << 16, 2_000
 
 def origin(source: Source) -> int | None:
     """The time in ns that `start_time` counts from, by the first slice that has one; None if Paddle didn't write it."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(_HEAD)
+    head = source.beginning(_HEAD)
     found = _FIRST.search(head) if _SPAN.search(head[:4096]) else None
     return int(found[1]) * 1000 - int(Decimal(found[2].decode()) * 1000) if found else None
 
@@ -48,6 +47,4 @@ def exact(batch: Batch, start: int) -> Batch:
     ts = pc.add(pc.add(pc.multiply(us, 1000), ns), start)
     near = pc.less(pc.abs(pc.subtract(ts, batch.column("ts"))), _APART)
     names = pc.replace_substring_regex(decoded(batch.column("name")), _DURATION, "")
-    columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
-    columns |= {"ts": pc.coalesce(pc.if_else(near, ts, None), batch.column("ts")), "name": names}
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    return batch.replaced({"ts": pc.coalesce(pc.if_else(near, ts, None), batch.column("ts")), "name": names})

@@ -40,9 +40,8 @@ from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
 from ktrace.kit.trace_json import document
 from ktrace.kit.trace_json.dialect import Dialect, Rule
-from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.document import read_dialect
 from ktrace.kit.trace_json.events import Member
-from ktrace.kit.trace_json.phases import mapper
 from ktrace.kit.trace_json.torch_categories import CATS, COMMON, MEMORY, RANGE
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
@@ -125,7 +124,7 @@ def _converted(batch: Batch, rows: Int64) -> Batch:
     mine = np.zeros(len(batch), np.bool_)
     mine[rows] = True
     which = pa.array(mine)
-    found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+    found = batch.arrays()
     uneven = np.zeros(len(batch), np.bool_)
     for axis in "xyz":
         made = blocks_of(found.get(f"grid_{axis}"), found.get(f"block_{axis}"))
@@ -230,8 +229,7 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
 
     Raises DamagedInput if the file isn't Trace Event JSON at all, ClosedFormat for an HTML page with a picture.
     """
-    with source.open(quiet=True) as stream:
-        head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = source.beginning(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     if MEMORY_TIMELINE.match(head):
         return read_memory_timeline(source, conversion)
     if MEMORY_BY_CATEGORY.match(head):
@@ -258,7 +256,7 @@ def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) 
         return ()
 
     first, paddle = None, origin(source)
-    events = read_document(source, conversion, mapper(DIALECT), read_member, DIALECT.folded, part=part)
+    events = read_dialect(source, conversion, DIALECT, member=read_member, part=part)
     for batch in in_blocks(events):
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
@@ -283,6 +281,5 @@ _AMD = (b"roctracer_version", b"rocprofiler", b"hip_runtime_version", b"AMD ")
 
 def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     """The ranges of Trace Event JSON; none for a trace of AMD's GPUs, which is read whole (see `work_items`)."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(1 << 16)
+    head = source.beginning(1 << 16)
     return [] if any(word in head for word in _AMD) else document.ranges(source, size, step)

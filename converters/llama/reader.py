@@ -127,8 +127,7 @@ class _Log:
         self._backend: tuple[int, str] | None = None
 
     def read(self) -> Iterator[Batch]:
-        self._rows.fact("source", facts={"tool": "llama.cpp"})
-        self._rows.fact("clock", facts={"kind": "session"})
+        self._rows.tool_and_clock("llama.cpp", "session")
         for line in self._lines:
             if not line.text.strip() or _RULE.fullmatch(line.text):
                 self._lines.structure()

@@ -257,8 +257,7 @@ class _Reading:
         for metrics in self._metrics:
             add_metrics(metrics, rows, {})
         versions = {"version": known.get("explorer_version"), "run": known.get("profile_name")}
-        rows.fact("source", facts={"tool": "Neuron Explorer", **_present(versions)})
-        rows.fact("clock", facts={"kind": "session"})
+        rows.tool_and_clock("Neuron Explorer", "session", _present(versions))
         words = [f"{word} {known[key]}" for word, key in _PLACES.items() if known.get(key) is not None]
         facts = {key: value for key, value in known.items() if key not in ("explorer_version", "profile_name")}
         for core in sorted(self._cores):

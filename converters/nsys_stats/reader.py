@@ -152,8 +152,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     If the head contains only CSV, or a trace as CSV, the whole file is read in columns, else row by row.
     """
-    with source.open(quiet=True) as stream:
-        head = Sample(source.name, stream.read(_HEAD), whole=False)
+    head = Sample(source.name, source.beginning(_HEAD), whole=False)
     for first, tables in ((json_headings, json_tables), (html_headings, html_tables)):
         keys = first(head.text or "")
         if keys and columns_of(tuple(map(heading, keys))) is not None:

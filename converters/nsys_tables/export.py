@@ -216,8 +216,7 @@ def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
 def _batches(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
     if source.is_folder:
         return folder(source, conversion)
-    with source.open(quiet=True) as stream:
-        is_hdf5 = stream.read(len(HDF5)) == HDF5
+    is_hdf5 = source.beginning(len(HDF5)) == HDF5
     return hdf5(source, conversion) if is_hdf5 else arrow(source, conversion)
 
 

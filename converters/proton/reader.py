@@ -30,9 +30,8 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.trace_json.dialect import Dialect, Rule
-from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events, Member
-from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.document import read_dialect
+from ktrace.kit.trace_json.events import Member
 from ktrace.kit.trace_json.salvage import decode_mended, whole_document
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
@@ -230,19 +229,14 @@ _KINDS = ["kernel", "range", "overhead"]
 
 def read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the events of all documents. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    rows_of = mapper(DIALECT)
     clock: dict[str, Any] = {"kind": "session"}
-
-    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
-        for batch in rows_of(events, conversion):
-            yield on_lanes(batch)
 
     def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
         if found.key == "baseTimeNanoseconds" and type(base := found.value()) is int:
             clock.update(at_ns=0, unix_ns=base)
         return ()
 
-    yield from read_document(source, conversion, placed, member)
+    yield from read_dialect(source, conversion, DIALECT, on_lanes, member)
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "Triton Proton"})
     rows.fact("clock", facts=clock)
@@ -255,7 +249,7 @@ def on_lanes(batch: Batch) -> Batch:
         return _kinds(batch)
     if batch.record == "catalog":
         return to_batch("catalog", [_fact(row) for row in to_rows(batch)])
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     lane: Int64 = columns["tid"].fill_null(-1).to_numpy().astype(np.int64)
     named = batch.has("pid")
     numbered = present(columns["pid"]) if named else np.zeros(len(lane), np.bool_)
@@ -273,7 +267,7 @@ def on_lanes(batch: Batch) -> Batch:
     if on_graph.any():
         texts = pc.binary_join_element_wise("Graph: Stream", _where(on_graph, lane - _GRAPHS).cast(pa.string()), " ")
         columns["track"] = encoded(pc.coalesce(texts, decoded(batch.column("track")).cast(pa.string())))
-    return _kinds(Batch(batch.record, pa.RecordBatch.from_pydict(columns)))
+    return _kinds(batch.replaced(columns))
 
 
 def _where(mask: Bools, values: Int64) -> pa.Array:
@@ -284,7 +278,7 @@ def _kinds(batch: Batch) -> Batch:
     """Work of Proton's own is overhead; cycles within a kernel are ranges, whose times are derived from cycles."""
     if batch.record != "events":
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     kind = decoded(columns["kind"]).to_numpy(zero_copy_only=False)
     code = np.where(kind == "kernel", 0, 1)
     names = encoded(columns["name"])
@@ -326,6 +320,5 @@ def _fact(row: dict[str, Any]) -> dict[str, Any]:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the nodes of a tree as summaries, or the events of a trace. Raises DamagedInput if it is neither."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = source.beginning(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return read_trace(source, conversion) if head.startswith(b"{") else read_tree(source, conversion)

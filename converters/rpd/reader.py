@@ -389,8 +389,7 @@ def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Ite
     rows = RowBuilder(conversion, first_id=0)
     facts = {str(tag): str(value) for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
     tool = "rocm-trace-lite" if ops and database.has(ops, "roctxId") else "rocmProfileData"
-    rows.fact("source", facts={"tool": tool, **facts})
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.tool_and_clock(tool, "monotonic", facts)
     devices = (
         database.query(ops, f"SELECT DISTINCT gpuId FROM {quoted_name(ops)} ORDER BY 1")
         if ops and database.has(ops, "gpuId")

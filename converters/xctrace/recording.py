@@ -200,8 +200,7 @@ class Gpu:
 
     def facts(self, rows: RowBuilder) -> None:
         """Adds what is known of the recording."""
-        rows.fact("source", facts={"tool": "Instruments"})
-        rows.fact("clock", facts={"kind": "session"})
+        rows.tool_and_clock("Instruments", "session")
         for name, device in self._devices.items():
             rows.fact("device", device=device, name=name or None, facts={"api": "metal", "vendor": "Apple"})
         for device in self._devices.values():

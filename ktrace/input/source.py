@@ -52,6 +52,8 @@ _NEAR_FILES = 2_000
 #: After the name of a file: the mapping of its columns, kept next to it (`mapping.py` beside this).
 MAPPING_SUFFIX = ".ktrace.toml"
 
+_WINDOW = 4 << 20
+
 #: Suffixes of compressed outputs.
 COMPRESSED = (".gz", ".zst")
 
@@ -256,6 +258,19 @@ class Source:
             raw.seek(-TAIL, os.SEEK_END)
             tail = raw.read()
         return self.wrapping.bare_text(tail) if self.wrapping else tail
+
+    def beginning(self, size: int) -> bytes:
+        """Returns the first decompressed bytes, for a reader that needs to know before it begins."""
+        with self.open(quiet=True) as stream:
+            return stream.read(size)
+
+    def windows(self, overlap: int) -> Iterator[bytes]:
+        """Yields the decompressed bytes in windows of 4 MB; each begins with the last bytes of the one before."""
+        window = b""
+        with self.open(quiet=True) as stream:
+            while block := stream.read(_WINDOW):
+                window = window[-overlap:] + block
+                yield window
 
     def open(self, *, quiet: bool = False, bare: bool = True) -> BinaryIO:
         """Opens the decompressed bytes as a stream.

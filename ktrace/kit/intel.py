@@ -20,7 +20,7 @@ Sources: GetZeKernelCommandName and GetVerboseName of unitrace, README of onetra
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 
@@ -197,36 +198,33 @@ def device_work(
         return batch
     names = batch.column("name").cast(pa.string()).to_pylist()
     places = [place(names[row], tids[row], tracks[row]) if mine[row] else None for row in range(rows)]
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-    mask = pa.array(mine)
-    columns["name"] = _text([one.parts.name if one else names[row] for row, one in enumerate(places)])
-    kinds = columns["kind"].cast(pa.string()).to_pylist()
-    columns["kind"] = _text([one.parts.kind if one else kinds[row] for row, one in enumerate(places)])
+    parts = [one.parts for one in places if one]
+    columns = with_parts(batch, parts, np.where(mine, np.cumsum(mine) - 1, -1)).arrays()
     waits = pa.array([one is not None and one.waits for one in places])
     streams = [one.stream if one and (one.stream or 0) < 1 << 63 else None for one in places]
     columns["stream"] = pa.array(streams, pa.int64())
     devices = [device_of.get(stream or 0, 0) if mine[row] else None for row, stream in enumerate(streams)]
     columns["device"] = pa.array(devices, pa.int64())
     columns["tid"] = pa.array([None if mine[row] else tids[row] for row in range(rows)], pa.int64())
-    columns["track"] = _text([tracks[row] if one and one.waits else None for row, one in enumerate(places)])
+    kept = [tracks[row] if one and one.waits else None for row, one in enumerate(places)]
+    columns["track"] = pa.array(kept, pa.string()).dictionary_encode()
     if "correlation" in columns:
         columns["correlation"] = pc.if_else(waits, None, columns["correlation"])
-    _figures(columns, places, mask)
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    return batch.replaced(columns)
 
 
-def _text(values: list[str | None]) -> pa.Array:
-    return pa.array(values, pa.string()).dictionary_encode()
-
-
-def _figures(columns: dict[str, pa.Array], places: list[Place | None], mine: pa.Array) -> None:
-    """Adds the columns and the arguments of the names."""
-    keys = dict.fromkeys(key for place in places if place for key in place.parts.columns)
-    for key in keys:
-        kind = arrow_schema("events").field(key).type
-        values: list[Any] = [place.parts.columns.get(key) if place else None for place in places]
-        columns[key] = pa.array(values).cast(kind)
-    for key in dict.fromkeys(key for place in places if place for key in place.parts.args):
-        cells = [place.parts.args.get(key) if place else None for place in places]
-        texts = [None if cell is None else dump_json(cell).encode() for cell in cells]
-        columns[f"args.{key}"] = pc.if_else(mine, pa.array(texts, pa.binary()), pa.scalar(None, pa.binary()))
+def with_parts(batch: Batch, parts: Sequence[ParsedName], index: Int64) -> Batch:
+    """Returns a batch of events with what their names say: `index` is the part of each row, -1 for none."""
+    mine, at = pa.array(index >= 0), pa.array(np.maximum(index, 0))
+    columns: dict[str, pa.Array] = {}
+    for name, texts in (("name", [part.name for part in parts]), ("kind", [part.kind for part in parts])):
+        own = batch.column(name).cast(pa.string())
+        columns[name] = pc.if_else(mine, pa.array(texts, pa.string()).take(at), own).dictionary_encode()
+    for name in dict.fromkeys(name for part in parts for name in part.columns):
+        own = batch.column(name).cast(arrow_schema("events").field(name).type)
+        values = pa.array([part.columns.get(name) for part in parts]).cast(own.type).take(at)
+        columns[name] = pc.if_else(mine, values, own)
+    for key in dict.fromkeys(key for part in parts for key in part.args):
+        texts = [dump_json(part.args[key]).encode() if key in part.args else None for part in parts]
+        columns[f"args.{key}"] = pc.if_else(mine, pa.array(texts, pa.binary()).take(at), pa.scalar(None, pa.binary()))
+    return batch.replaced(columns)

@@ -11,7 +11,7 @@ The columns come from `schema/ktrace-1.schema.json`, the one source of truth:
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from functools import cache
 from typing import Protocol
 
@@ -125,6 +125,14 @@ class Batch(msgspec.Struct, frozen=True):
         if name in INTERNAL:
             return pa.nulls(len(self), INTERNAL[name])
         return pa.nulls(len(self), arrow_schema(self.record).field(name).type)
+
+    def arrays(self) -> dict[str, pa.Array]:
+        """The columns that are there, by their names."""
+        return dict(zip(self.columns.schema.names, self.columns.columns, strict=True))
+
+    def replaced(self, columns: Mapping[str, pa.Array]) -> Batch:
+        """Returns the batch with these columns, in place of those of their names."""
+        return Batch(self.record, pa.RecordBatch.from_pydict({**self.arrays(), **columns}))
 
     def typed_args(self) -> list[str]:
         """Names of the `args.<key>` columns."""

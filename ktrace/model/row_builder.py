@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class RowBuilder:
     def fact(self, entity: str, **columns: Any) -> int:
         """Adds a fact to the catalog and returns its id. `facts` is a dict."""
         return self.add("catalog", entity=entity, **columns)
+
+    def tool_and_clock(self, tool: str, clock: str, facts: Mapping[str, Any] | None = None) -> None:
+        """Adds facts of the source, which a tool wrote, and the kind of its clock; those of "unix" are unix times."""
+        self.fact("source", facts={"tool": tool, **(facts or {})})
+        self.fact("clock", facts={"kind": clock} | ({"at_ns": 0, "unix_ns": 0} if clock == "unix" else {}))
 
     def add(self, record: str, **columns: Any) -> int:
         """Adds a row of any record. Columns are those of the model; None is the same as absent."""

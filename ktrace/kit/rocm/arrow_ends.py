@@ -64,11 +64,10 @@ class ArrowEnds:
                 at -= 1
         launches = words_in(batch.column("link"), ("launch",))
         event = pa.array(found, mask=(found < 0) | ~launches)
-        columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-        columns["event"] = pc.coalesce(columns["event"], event) if "event" in columns else event
-        if "bind" in columns:
-            columns["bind"] = pc.if_else(event.is_valid(), None, decoded(columns["bind"])).dictionary_encode()
-        return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+        columns = {"event": pc.coalesce(batch.column("event"), event) if batch.has("event") else event}
+        if batch.has("bind"):
+            columns["bind"] = pc.if_else(event.is_valid(), None, decoded(batch.column("bind"))).dictionary_encode()
+        return batch.replaced(columns)
 
     def _at(self, place: tuple[int, ...]) -> Int64:
         """Begins, ends and ids of the slices of a place, by begin; of one instant the outermost first."""

@@ -232,8 +232,7 @@ def plain_value(value: Any, depth: int = 0) -> Any:
 
 def beginning(source: Source, size: int = 1 << 12) -> str:
     """Returns the first bytes of a source as text without leading blanks; '' if it is binary."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(size)
+    head = source.beginning(size)
     encoding = text_encoding(head)
     return head.decode(encoding, "replace").removeprefix("\ufeff").lstrip() if encoding else ""
 

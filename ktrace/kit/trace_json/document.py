@@ -4,7 +4,11 @@
     [{...}, {...},
     {"ph": "X", ...}\\n{"ph": "X", ...}\\n
 
+    read_dialect(source, conversion, dialect, change=None, member=None, part=None) -> Iterator[Batch]
     read_document(source, conversion, rows, member, folded, quoted=False, part=None) -> Iterator[Batch]
+
+    dialect
+        has rules for events; `change` gets each batch that they make, in any process.
 
     rows(events: Events, conversion: Conversion) -> Iterator[Batch]
         is called with some events of the document at a time, in any process, with the `conversion.report` of that part;
@@ -51,9 +55,10 @@ chunk, where reading the whole document ends its chunks, too, so that ids are th
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -75,7 +80,9 @@ from ktrace.report import Report
 from . import chunks
 from .chunks import CHUNK, Nest, Text, Value, own_key, place_of, value_at
 from .decode import MOST_EVENTS, Decoder
+from .dialect import Dialect
 from .events import LARGEST_MEMBER, Events, Member, MemberOf, Moves, RowsOf, elements_of
+from .phases import mapper
 from .salvage import EVENT, Repair, is_json, may_try, mend, mend_document, mend_value, mend_words, resume, salvage
 
 #: A stored (compressed) file of at least this many bytes is read by several processes.
@@ -114,6 +121,28 @@ def read_document(
                 yield from member(item, conversion)
             else:  # a batch from another process
                 yield item
+
+
+def read_dialect(
+    source: Source,
+    conversion: Conversion,
+    dialect: Dialect,
+    change: Callable[[Batch], Batch] | None = None,
+    member: MemberOf | None = None,
+    *,
+    part: ByteRange | None = None,
+) -> Iterator[Batch]:
+    """Yields the batches of a document by the rules of a dialect, each as `change` returns it, in any process.
+
+    Raises DamagedInput if it isn't Trace Event JSON at all.
+    """
+    rows = mapper(dialect) if change is None else partial(_changed, mapper(dialect), change)
+    member = member or (lambda found, conversion: ())
+    return read_document(source, conversion, rows, member, dialect.folded, quoted=dialect.quoted, part=part)
+
+
+def _changed(rows: RowsOf, change: Callable[[Batch], Batch], events: Events, conversion: Conversion) -> Iterator[Batch]:
+    return map(change, rows(events, conversion))
 
 
 @contextmanager

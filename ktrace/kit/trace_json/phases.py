@@ -171,7 +171,7 @@ def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
     mine = pc.is_in(batch.column("pid"), value_set=pids)
     if not mine.true_count:
         return batch
-    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns = batch.arrays()
     numbers = pa.array([gpus[pid] for pid in pids.to_pylist()], pa.int64())
     device = numbers.take(pc.index_in(columns["pid"], value_set=pids))
     columns["device"] = pc.if_else(mine, device, batch.column("device"))
@@ -184,7 +184,7 @@ def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
         for host, gpu in _ENTITIES.items():
             words = pc.if_else(pc.and_(mine, pc.equal(words, host)), gpu, words)
         columns["entity"] = words.dictionary_encode()
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    return batch.replaced(columns)
 
 
 #: Columns that counters take from their event.
