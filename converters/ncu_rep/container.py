@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ktrace.errors import DamagedInput
 from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of, signed_one
 
-from .fields import BLOCK, COMMAND_LISTS, FILE, FLAG, GRAPHS, LAUNCHES, RANGES, SOURCES, How, Shape
+from .fields import BLOCK, COMMAND_LISTS, FILE, GRAPHS, LAUNCHES, RANGES, SOURCES, How, Shape
 
 _WIRE = {
     How.INT: VARINT,
@@ -62,7 +62,7 @@ class Decoder:
             return struct.unpack("<f", value.to_bytes(4, "little"))[0]
         if how is How.SIGNED:
             return signed_one(value)
-        return bool(value) if how is FLAG else value
+        return bool(value) if how is How.FLAG else value
 
     def text(self, data: bytes) -> str:
         """Decodes bytes as text; replaces invalid UTF-8 and counts the text."""
