@@ -1,57 +1,13 @@
 """The fields of each message by number: the name that this package uses, and how the value is read.
 
 LAUNCH = message("tid: int, call: int, 9 offset: xyz, grid: xyz, block: xyz, 13 metrics: raw*", xyz=_XYZ)
+
+`signed` is a whole number that may be negative, `flag` yes or no, `raw` bytes; `skip` is known but not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import NamedTuple
-
-
-class How(Enum):
-    """How the value of a field is read. A field with SKIP is known but not read."""
-
-    INT = "integer"
-    SIGNED = "integer that may be negative"
-    FLAG = "yes or no"
-    DOUBLE = "double"
-    FLOAT = "float"
-    TEXT = "text"
-    RAW = "bytes"
-    SKIP = "left out"
-
-
-class Field(NamedTuple):
-    """A field: its name, how it is read (or the fields of its message), and whether it is a list.
-
-    Of several values of a field that is no list the last counts.
-    """
-
-    name: str
-    how: How | Mapping[int, Field]
-    many: bool
-
-
-Shape = Mapping[int, Field]
-
-
-def message(*fields: str, **messages: Shape) -> Shape:
-    """Returns the fields of a message, each "name: how", numbered from 1 or from the number before a name.
-
-    `how` is one of `How` in lower case or one of the `messages`, with "*" for a list.
-    """
-    found: dict[int, Field] = {}
-    number = 0
-    for field in ", ".join(fields).split(", "):
-        name, _, how = field.partition(": ")
-        given, _, rest = name.partition(" ")
-        number, name = (int(given), rest) if given.isdecimal() else (number + 1, name)
-        word = how.removesuffix("*")
-        found[number] = Field(name, messages[word] if word in messages else How[word.upper()], many=how != word)
-    return found
-
+from ktrace.kit.columnar.protobuf import Shape, message
 
 FILE = message("version: int")
 

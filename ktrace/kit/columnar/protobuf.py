@@ -304,6 +304,33 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int, Value]]:
             yield tag >> 3, wire, int.from_bytes(message[at : at + length], "little")
 
 
+class NamedField(NamedTuple):
+    """A field of a message: its name, how its value is read or the fields of its message, whether it is a list."""
+
+    name: str
+    how: str | Shape
+    many: bool
+
+
+Shape = dict[int, NamedField]
+
+
+def message(*fields: str, **messages: Shape) -> Shape:
+    """Returns the fields of a message, each "name: how", numbered from 1 or from the number before a name.
+
+    `how` is a word of the format or one of the `messages`, with "*" for a list.
+    """
+    found: Shape = {}
+    number = 0
+    for field in ", ".join(fields).split(", "):
+        name, _, how = field.partition(": ")
+        given, _, rest = name.partition(" ")
+        number, name = (int(given), rest) if given.isdecimal() else (number + 1, name)
+        word = how.removesuffix("*")
+        found[number] = NamedField(name, messages.get(word, word), many=how != word)
+    return found
+
+
 def signed(values: UInt64) -> Int64:
     """Numbers of an int64 field, which are encoded as two's complement."""
     return values.view(np.int64)
