@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from ktrace.conversion import Conversion
 from ktrace.input.limits import current
 from ktrace.input.source import Source
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, fields_of
 from ktrace.kit.varint import varint
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -21,7 +22,7 @@ _COLLECTIVE, _METADATA = 7, 1
 
 #: Fields of a node, and of an attribute.
 _ID, _NAME, _TYPE, _CONTROL, _DATA, _START, _DURATION, _ATTRIBUTE = 1, 2, 3, 4, 5, 6, 7, 10
-_FLOATS = {3: "<d", 5: "<f"}
+_FLOATS = {(3, FIXED64): "<d", (5, FIXED32): "<f"}
 _WHOLE = {7, 9, 11, 13, 27}
 
 #: Times are below this many us.
@@ -80,32 +81,11 @@ def _size(stream: BinaryIO) -> int | None:
     return -1
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yields number and value of each field. Raises IndexError and ValueError for what isn't protobuf."""
-    at = 0
-    while at < len(data):
-        tag, at = varint(data, at)
-        if tag >> 3 == 0:
-            raise ValueError("no tag")
-        wire = tag & 7
-        if wire == 0:
-            value, at = varint(data, at)
-            yield tag >> 3, value
-            continue
-        size: int | None = {1: 8, 5: 4}.get(wire)
-        if wire == 2:
-            size, at = varint(data, at)
-        if size is None or at + size > len(data):
-            raise ValueError("a field breaks off")
-        yield tag >> 3, data[at : at + size]
-        at += size
-
-
 def _node(data: bytes | None) -> dict[int, Any]:
     """The fields of a node; empty for what isn't one."""
     node: dict[int, Any] = {_CONTROL: [], _DATA: [], _ATTRIBUTE: []}
     try:
-        for number, value in _fields(data or b""):
+        for number, _, value in fields_of(data or b""):
             if number in (_CONTROL, _DATA):
                 node[number] += [value] if isinstance(value, int) else _packed(value)
             elif number == _ATTRIBUTE:
@@ -130,19 +110,19 @@ def _attributes(parts: list[bytes]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in parts:
         try:
-            fields = dict(_fields(part))
-        except (IndexError, ValueError):
+            fields = {number: (wire, value) for number, wire, value in fields_of(part)}
+        except ValueError:
             continue
-        name = fields.pop(1, b"")
-        for number, value in fields.items():
-            if isinstance(name, bytes) and (one := _single(number, value)) is not None:
+        _, name = fields.pop(1, (LENGTH, b""))
+        for number, (wire, value) in fields.items():
+            if isinstance(name, bytes) and (one := _single(number, wire, value)) is not None:
                 found[name.decode("utf-8", "replace")] = one
     return found
 
 
-def _single(number: int, value: int | bytes) -> Any:
-    if number in _FLOATS and isinstance(value, bytes):
-        return struct.unpack(_FLOATS[number], value)[0]
+def _single(number: int, wire: int, value: int | bytes) -> Any:
+    if isinstance(value, int) and (kind := _FLOATS.get((number, wire))):
+        return struct.unpack(kind, value.to_bytes(struct.calcsize(kind), "little"))[0]
     if number == 29 and isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if number not in _WHOLE or not isinstance(value, int):

@@ -11,18 +11,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from ktrace.errors import DamagedInput
-from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of, signed_one
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Shape, fields_of, signed_one
 
-from .fields import BLOCK, COMMAND_LISTS, FILE, FLAG, GRAPHS, LAUNCHES, RANGES, SOURCES, How, Shape
+from .fields import BLOCK, COMMAND_LISTS, FILE, GRAPHS, LAUNCHES, RANGES, SOURCES
 
 _WIRE = {
-    How.INT: VARINT,
-    How.SIGNED: VARINT,
-    How.FLAG: VARINT,
-    How.DOUBLE: FIXED64,
-    How.FLOAT: FIXED32,
-    How.TEXT: LENGTH,
-    How.RAW: LENGTH,
+    **dict.fromkeys(("int", "signed", "flag"), VARINT),
+    **dict.fromkeys(("text", "raw"), LENGTH),
+    **{"double": FIXED64, "float": FIXED32},
 }
 
 
@@ -40,7 +36,7 @@ class Decoder:
             field = shape.get(number)
             if field is None:
                 self.unknown[what, number] += 1
-            elif field.how is not How.SKIP:
+            elif field.how != "skip":
                 item = self._item(value, wire, field.how, f"{what}, {field.name}")
                 if field.many:
                     decoded.setdefault(field.name, []).append(item)
@@ -48,21 +44,21 @@ class Decoder:
                     decoded[field.name] = item
         return decoded
 
-    def _item(self, value: int | bytes, wire: int, how: How | Shape, what: str) -> Any:
-        wanted = _WIRE[how] if isinstance(how, How) else LENGTH
+    def _item(self, value: int | bytes, wire: int, how: str | Shape, what: str) -> Any:
+        wanted = _WIRE[how] if isinstance(how, str) else LENGTH
         if wire != wanted:
             raise ValueError(f"{what}: wire type {wire}, expected {wanted}")
         if isinstance(value, bytes):
-            if not isinstance(how, How):
+            if not isinstance(how, str):
                 return self.message(value, how, what)
-            return value if how is How.RAW else self.text(value)
-        if how is How.DOUBLE:
+            return value if how == "raw" else self.text(value)
+        if how == "double":
             return struct.unpack("<d", value.to_bytes(8, "little"))[0]
-        if how is How.FLOAT:
+        if how == "float":
             return struct.unpack("<f", value.to_bytes(4, "little"))[0]
-        if how is How.SIGNED:
+        if how == "signed":
             return signed_one(value)
-        return bool(value) if how is FLAG else value
+        return bool(value) if how == "flag" else value
 
     def text(self, data: bytes) -> str:
         """Decodes bytes as text; replaces invalid UTF-8 and counts the text."""

@@ -16,7 +16,7 @@ from ktrace.model.batch import Batch
 from ktrace.report import Report
 
 from .container import MOST_ENTRY, VERSION, Block, Broken, Container, Decoder, Entry
-from .fields import SESSION, SOURCE, SOURCES, STRINGS, How
+from .fields import SESSION, SOURCE, SOURCES, STRINGS
 from .results import KINDS, Results, local_time
 
 _TOOL = "NVIDIA Nsight Compute"
@@ -110,9 +110,9 @@ def functions_of(entry: Entry, container: Container, decoder: Decoder) -> Iterat
             decoder.unknown["source", number] += 1
         elif number == 4:
             size = value if isinstance(value, int) else len(value)
-        elif field.how is How.INT and wire == 0:
+        elif field.how == "int" and wire == 0:
             source[field.name] = value
-        elif not isinstance(field.how, How) and isinstance(value, bytes):
+        elif not isinstance(field.how, str) and isinstance(value, bytes):
             source[field.name] = decoder.message(value, field.how, f"source, {field.name}")
     facts = {"source": source.get("number"), "code_bytes": size or None, "sm_revision": source.get("revision")}
     files = [file["path"] for file in source.get("files", {}).get("files", ()) if file.get("path")]

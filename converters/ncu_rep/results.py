@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.columnar.protobuf import Shape
 from ktrace.kit.ncu_cells import unit_of
 from ktrace.kit.ncu_launches import Launches
 from ktrace.model.arrays import Float64, Int64
@@ -33,7 +34,7 @@ from ktrace.stages.launch_tables import LAUNCH_CLOCK
 
 from .container import Decoder
 from .details import Metric, Samples, Value, instances_json, metrics_of, notes_of, scope_of, unit_by_name
-from .fields import BODY_ITEM, COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES, Shape
+from .fields import BODY_ITEM, COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES
 
 _SAMPLE_GROUPS = "profiler__pmsampler_pass_groups"
 _SWITCH = re.compile(r"profiler__pmsampler_ctxsw_(\d{1,9})")

@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +27,9 @@ from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.columnar.text_cells import BINARY_BYTES, has_text, only, sizes
-from ktrace.kit.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
+from ktrace.kit.columnar.typed_cells import Cells, Field, Size, Text, Time, Whole, Word, joined, read_sizes, typed
 from ktrace.kit.text.headings import cell_quantity, headings_of
 from ktrace.kit.text.numbers import BYTES, TIME_NS
-from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
@@ -138,57 +138,18 @@ def _is_whole(number: Decimal, k: int) -> bool:
 IDS = 4096
 
 
-class Moved(Size):
-    """The cell of unified memory: bytes are the bytes moved, other cells stay ("PC 0x400b82", faults: 3)."""
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Cells without a unit of bytes and rounded sizes stay."""
-        in_bytes = pc.fill_null(pc.match_substring_regex(cells, r"^\s*\d[\d.]*[KMGT]?B\s*$"), False)
-        are = in_bytes.to_numpy(zero_copy_only=False)
-        found = sizes(only(cells, are), unit or "B", self.factors)
-        return found.bytes, ~are | found.rounded
+def _moved(cells: pa.StringArray, unit: str, factors: Mapping[str, int] = BINARY_BYTES) -> Cells:
+    """Bytes moved in unified memory; other cells stay ("PC 0x400b82", faults: 3), as do rounded sizes."""
+    in_bytes = pc.fill_null(pc.match_substring_regex(cells, r"^\s*\d[\d.]*[KMGT]?B\s*$"), False)
+    are = in_bytes.to_numpy(zero_copy_only=False)
+    found = sizes(only(cells, are), unit or "B", factors)
+    return found.bytes, ~are | found.rounded
 
 
-class DecimalSize(Size):
-    """A size with K = 1000."""
-
-    factors = _DECIMAL_BYTES
-
-
-class DecimalMoved(Moved):
-    """The same with K = 1000."""
-
-    factors = _DECIMAL_BYTES
-
-
-class Extent(Field):
-    """One of the three numbers in a cell: `[ 20,10,1 ]`, `(20 10 1)`."""
-
-    _axis: ClassVar[int]
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Cells that aren't three numbers stay."""
-        found = pc.extract_regex(cells, _EXTENTS)
-        number = pc.struct_field(found, self._axis).cast(pa.int64())
-        return number, has_text(cells) & ~present(number)
-
-
-class ExtentX(Extent):
-    """The first."""
-
-    _axis = 0
-
-
-class ExtentY(Extent):
-    """The second."""
-
-    _axis = 1
-
-
-class ExtentZ(Extent):
-    """The third."""
-
-    _axis = 2
+def _extent(axis: int, cells: pa.StringArray, unit: str) -> Cells:
+    """One of the three numbers in a cell: `[ 20,10,1 ]`, `(20 10 1)`; other cells stay."""
+    number = pc.struct_field(pc.extract_regex(cells, _EXTENTS), axis).cast(pa.int64())
+    return number, has_text(cells) & ~present(number)
 
 
 _EXTENTS = r"^\D*(?P<x>\d{1,18})\D+(?P<y>\d{1,18})\D+(?P<z>\d{1,18})\D*$"
@@ -202,7 +163,7 @@ FIELDS: dict[str, Field] = {
     "static": Size("Static SMem", "Static Shared Memory", "StaticSMem", "SSMem"),
     "dynamic": Size("Dynamic SMem", "Dynamic Shared Memory", "DynamicSMem", "DSMem"),
     "bytes": Size("Size", "Bytes", "Size(bytes)"),
-    "moved": Moved("Unified Memory"),
+    "moved": Field(_moved, "Unified Memory"),
     "device": Word("Device", "Device ID", "DeviceId"),
     "context": Whole("Context", "Context ID", "ContextId"),
     "stream": Whole("Stream", "Stream ID", "StreamId"),
@@ -212,15 +173,15 @@ FIELDS: dict[str, Field] = {
 
 #: Grid and block in one cell each, as in the Visual Profiler's table of details.
 _EXTENT = {
-    f"{part}_{axis}": kind(f"{part.capitalize()} Size")
+    f"{part}_{axis}": Field(partial(_extent, place), f"{part.capitalize()} Size")
     for part in ("grid", "block")
-    for axis, kind in zip("xyz", (ExtentX, ExtentY, ExtentZ), strict=True)
+    for place, axis in enumerate("xyz")
 }
 
 _DECIMAL = {
-    name: DecimalMoved(*field.spellings) if isinstance(field, Moved) else DecimalSize(*field.spellings)
+    name: Field(partial(field.read, factors=_DECIMAL_BYTES), *field.spellings)
     for name, field in FIELDS.items()
-    if isinstance(field, Size)
+    if field.read in (read_sizes, _moved)
 }
 
 #: Without a unit a time is invalid: nvprof always writes it, below the headings or in the cell.

@@ -17,12 +17,12 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from ktrace.input.limits import current
-from ktrace.kit.columnar.protobuf import signed_one
+from ktrace.kit.columnar.protobuf import NamedField, Shape, message, signed_one
 
 #: Greatest number of bytes of a message that is read whole: a span, a resource, a compressed batch.
 LARGEST = 64 << 20
@@ -44,65 +44,28 @@ class Damaged(Exception):
         self.cut = cut
 
 
-class Field(NamedTuple):
-    """A field: its name in JSON, its type, whether it is repeated."""
+_ANY = message("stringValue: text, boolValue: bool, intValue: int, doubleValue: double, 7 bytesValue: base64")
+_PAIR = message("key: text, value: any", any=_ANY)
+_ANY |= message(
+    "5 arrayValue: list, kvlistValue: pairs",
+    list=message("values: any*", any=_ANY),
+    pairs=message("values: pair*", pair=_PAIR),
+)
 
-    name: str
-    type: Any
-    many: bool = False
-
-
-Message = dict[int, Field]
-
-_ANY: Message = {
-    1: Field("stringValue", "text"),
-    2: Field("boolValue", "bool"),
-    3: Field("intValue", "int"),
-    4: Field("doubleValue", "double"),
-    7: Field("bytesValue", "base64"),
-}
-_PAIR: Message = {1: Field("key", "text"), 2: Field("value", _ANY)}
-_ANY[5] = Field("arrayValue", {1: Field("values", _ANY, many=True)})
-_ANY[6] = Field("kvlistValue", {1: Field("values", _PAIR, many=True)})
-
-RESOURCE: Message = {1: Field("attributes", _PAIR, many=True), 2: Field("droppedAttributesCount", "int")}
-SCOPE: Message = {
-    1: Field("name", "text"),
-    2: Field("version", "text"),
-    3: Field("attributes", _PAIR, many=True),
-}
-_EVENT: Message = {
-    1: Field("timeUnixNano", "fixed"),
-    2: Field("name", "text"),
-    3: Field("attributes", _PAIR, many=True),
-    4: Field("droppedAttributesCount", "int"),
-}
-_LINK: Message = {
-    1: Field("traceId", "hex"),
-    2: Field("spanId", "hex"),
-    3: Field("traceState", "text"),
-    4: Field("attributes", _PAIR, many=True),
-    5: Field("droppedAttributesCount", "int"),
-    6: Field("flags", "fixed"),
-}
-SPAN: Message = {
-    1: Field("traceId", "hex"),
-    2: Field("spanId", "hex"),
-    3: Field("traceState", "text"),
-    4: Field("parentSpanId", "hex"),
-    5: Field("name", "text"),
-    6: Field("kind", "int"),
-    7: Field("startTimeUnixNano", "fixed"),
-    8: Field("endTimeUnixNano", "fixed"),
-    9: Field("attributes", _PAIR, many=True),
-    10: Field("droppedAttributesCount", "int"),
-    11: Field("events", _EVENT, many=True),
-    12: Field("droppedEventsCount", "int"),
-    13: Field("links", _LINK, many=True),
-    14: Field("droppedLinksCount", "int"),
-    15: Field("status", {2: Field("message", "text"), 3: Field("code", "int")}),
-    16: Field("flags", "fixed"),
-}
+RESOURCE = message("attributes: pair*, droppedAttributesCount: int", pair=_PAIR)
+SCOPE = message("name: text, version: text, attributes: pair*", pair=_PAIR)
+SPAN = message(
+    "traceId: hex, spanId: hex, traceState: text, parentSpanId: hex, name: text, kind: int, startTimeUnixNano: fixed",
+    "endTimeUnixNano: fixed, attributes: pair*, droppedAttributesCount: int, events: event*, droppedEventsCount: int",
+    "links: link*, droppedLinksCount: int, status: status, flags: fixed",
+    pair=_PAIR,
+    event=message("timeUnixNano: fixed, name: text, attributes: pair*, droppedAttributesCount: int", pair=_PAIR),
+    link=message(
+        "traceId: hex, spanId: hex, traceState: text, attributes: pair*, droppedAttributesCount: int, flags: fixed",
+        pair=_PAIR,
+    ),
+    status=message("2 message: text, code: int"),
+)
 
 _WIRE = {"text": 2, "hex": 2, "base64": 2, "bool": 0, "int": 0, "double": 1, "fixed": 1}
 
@@ -110,7 +73,7 @@ _WIRE = {"text": 2, "hex": 2, "base64": 2, "bool": 0, "int": 0, "double": 1, "fi
 _DEEPEST = 100
 
 
-def decode(data: bytes, message: Message, depth: int = 0) -> dict[str, Any]:
+def decode(data: bytes, shape: Shape, depth: int = 0) -> dict[str, Any]:
     """The members of a message, without fields that it doesn't define. Raises Damaged."""
     if depth > _DEEPEST:
         raise Damaged("values nested too deeply")
@@ -130,7 +93,7 @@ def decode(data: bytes, message: Message, depth: int = 0) -> dict[str, Any]:
             raise Damaged(f"a field of wire type {wire}")
         if pos > size:
             raise Damaged("a field that is longer than its message")
-        field = message.get(tag >> 3)
+        field = shape.get(tag >> 3)
         if field is None:
             continue
         value = _value(data, raw, pos, wire, field, depth)
@@ -141,9 +104,9 @@ def decode(data: bytes, message: Message, depth: int = 0) -> dict[str, Any]:
     return values
 
 
-def _value(data: bytes, raw: int, end: int, wire: int, field: Field, depth: int) -> Any:
+def _value(data: bytes, raw: int, end: int, wire: int, field: NamedField, depth: int) -> Any:
     """The value of a field: a varint `raw`, or the bytes from `raw` to `end`."""
-    kind = field.type
+    kind = field.how
     if isinstance(kind, dict):
         if wire != 2:
             raise Damaged(f"{field.name} isn't a message")

@@ -225,6 +225,6 @@ def with_parts(batch: Batch, parts: Sequence[ParsedName], index: Int64) -> Batch
         values = pa.array([part.columns.get(name) for part in parts]).cast(own.type).take(at)
         columns[name] = pc.if_else(mine, values, own)
     for key in dict.fromkeys(key for part in parts for key in part.args):
-        texts = [dump_json(part.args[key]).encode() if key in part.args else None for part in parts]
-        columns[f"args.{key}"] = pc.if_else(mine, pa.array(texts, pa.binary()).take(at), pa.scalar(None, pa.binary()))
+        cells = [dump_json(part.args[key]).encode() if key in part.args else None for part in parts]
+        columns[f"args.{key}"] = pc.if_else(mine, pa.array(cells, pa.binary()).take(at), pa.scalar(None, pa.binary()))
     return batch.replaced(columns)

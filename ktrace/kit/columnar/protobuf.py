@@ -107,29 +107,31 @@ def parse(data: UInt8, start: Int64, end: Int64) -> Fields:
 
 
 def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yields (tag, begin of the value, its number of bytes) of each field; for LENGTH those of the bytes.
+    """Yields (tag, begin of the value, number) of each field: that of LENGTH is the number of its bytes.
 
     A last tag of -1 means that the message isn't valid protobuf.
     """
     at, end = 0, len(message)
     try:
         while at < end:
-            tag, at = varint(message, at)
-            wire, start = tag & 7, at
-            if wire == VARINT and tag >= 8:
-                _, at = varint(message, at)
-                yield tag, start, at - start
-                continue
-            size = {FIXED64: 8, FIXED32: 4}.get(wire)
-            if wire == LENGTH:
-                size, start = varint(message, at)
-            if size is None or start + size > end or tag < 8:
-                yield -1, 0, 0
-                return
-            yield tag, start, size
-            at = start + size
+            tag, start = varint(message, at)
+            wire = tag & 7
+            if wire == VARINT:
+                number, at = varint(message, start)
+            elif wire == LENGTH:
+                number, start = varint(message, start)
+                at = start + number
+            else:
+                at = start + {FIXED64: 8, FIXED32: 4}.get(wire, end)
+                number = int.from_bytes(message[start:at], "little")
+            if at > end or tag < 8:
+                break
+            yield tag, start, number
+        else:
+            return
     except (IndexError, ValueError):
-        yield -1, 0, 0
+        pass
+    yield -1, 0, 0
 
 
 def _folded(words: UInt64) -> UInt64:
@@ -211,16 +213,10 @@ def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -
     """Adds the fields of one message."""
     message = data[start:end].tobytes()
     mine = np.array([owner])
-    for tag, at, length in _spans(message):
+    for tag, at, value in _spans(message):
         if tag < 0:
             fields.mark_bad(mine)
             return
-        if tag & 7 == LENGTH:
-            value = length
-        elif tag & 7 == VARINT:
-            value, _ = varint(message, at)
-        else:
-            value = int.from_bytes(message[at : at + length], "little")
         fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
 
 
@@ -292,16 +288,37 @@ Value = int | bytes
 
 def fields_of(message: bytes) -> Iterator[tuple[int, int, Value]]:
     """Yields (number, wire type, value) of each field of one message. Raises ValueError if it isn't valid protobuf."""
-    for tag, at, length in _spans(message):
+    for tag, at, number in _spans(message):
         if tag < 0:
             raise ValueError("not a protobuf message")
-        wire = tag & 7
-        if wire == LENGTH:
-            yield tag >> 3, wire, message[at : at + length]
-        elif wire == VARINT:
-            yield tag >> 3, wire, varint(message, at)[0]
-        else:
-            yield tag >> 3, wire, int.from_bytes(message[at : at + length], "little")
+        yield tag >> 3, tag & 7, message[at : at + number] if tag & 7 == LENGTH else number
+
+
+class NamedField(NamedTuple):
+    """A field of a message: its name, how its value is read or the fields of its message, whether it is a list."""
+
+    name: str
+    how: str | Shape
+    many: bool
+
+
+Shape = dict[int, NamedField]
+
+
+def message(*fields: str, **messages: Shape) -> Shape:
+    """Returns the fields of a message, each "name: how", numbered from 1 or from the number before a name.
+
+    `how` is a word of the format or one of the `messages`, with "*" for a list.
+    """
+    found: Shape = {}
+    number = 0
+    for field in ", ".join(fields).split(", "):
+        name, _, how = field.partition(": ")
+        given, _, rest = name.partition(" ")
+        number, name = (int(given), rest) if given.isdecimal() else (number + 1, name)
+        word = how.removesuffix("*")
+        found[number] = NamedField(name, messages.get(word, word), many=how != word)
+    return found
 
 
 def signed(values: UInt64) -> Int64:

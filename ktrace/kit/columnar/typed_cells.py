@@ -5,6 +5,7 @@
         "bytes": Size("Size"),                   "<bytes>"   int64 B
         "grid_x": Whole("Grid X"),               "<grid_x>"  int64
         "name": Text("Name"),                    "<name>"    text, blank where the source has a blank one
+        "grid": Field(function, "Grid")          "<grid>"    what the function makes of cells and their unit
     }
     block = typed(rows, FIELDS)
     batches.events(block, ids, ts=block.take("<ts>"), name=block.take("<name>"), ...)
@@ -15,10 +16,9 @@ of units names one) and become arguments: each cell a number, or else its text.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,77 +35,48 @@ from .blocks import Block
 from .csv_blocks import CsvRows, CsvTable
 from .text_cells import BINARY_BYTES, argument, floats, has_text, integers, only, sizes, stripped, times
 
-
-@dataclass(frozen=True)
-class Field(ABC):
-    """How a column of the model is read. `spellings` are its possible headings; the first one in the table wins."""
-
-    spellings: tuple[str, ...]
-
-    def __init__(self, *spellings: str) -> None:
-        object.__setattr__(self, "spellings", spellings)
-
-    @abstractmethod
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Returns the column, and the rows whose cells stay arguments."""
+#: A column, and the rows whose cells stay arguments, None for none.
+Cells = tuple[pa.Array, Bools | None]
 
 
-class Text(Field):
-    """A text without the blanks around it."""
+class Field:
+    """How a column of the model is read: by a function of cells and their unit.
 
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """No cell stays."""
-        return pc.utf8_trim_whitespace(cells), None
+    `spellings` are its possible headings; the first one in the table wins.
+    """
 
-
-class Word(Field):
-    """A text; null for a cell without a value."""
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """No cell stays."""
-        return stripped(cells), None
+    def __init__(self, read: Callable[[pa.StringArray, str], Cells], *spellings: str) -> None:
+        self.read, self.spellings = read, spellings
 
 
-class Whole(Field):
-    """A whole number; other cells stay."""
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Cells that aren't whole numbers stay."""
-        return _with_misfits(cells, integers(cells))
-
-
-class Number(Field):
-    """A float64; other cells stay."""
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Cells that aren't numbers stay."""
-        return _with_misfits(cells, floats(cells))
-
-
-class Time(Field):
-    """A time in ns. Its unit is below the heading or in it, else ns. Other cells stay."""
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Cells that aren't times stay."""
-        return _with_misfits(cells, times(cells, unit or "ns").ns)
-
-
-class Size(Field):
-    """A size in bytes; K is 1024 unless `factors` differ. Rounded sizes stay."""
-
-    factors: ClassVar[Mapping[str, int]] = BINARY_BYTES
-
-    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Cells that were rounded or aren't sizes stay."""
-        found = sizes(cells, unit or "B", self.factors)
-        return found.bytes, found.rounded if found.rounded.any() else None
-
-
-def _with_misfits(cells: pa.StringArray, column: pa.Array) -> tuple[pa.Array, Bools | None]:
+def _with_misfits(cells: pa.StringArray, column: pa.Array) -> Cells:
     if not column.null_count:
         return column, None
     misfits = has_text(stripped(cells)) & ~present(column)
     return column, misfits if misfits.any() else None
+
+
+def _time(cells: pa.StringArray, unit: str) -> Cells:
+    return _with_misfits(cells, times(cells, unit or "ns").ns)
+
+
+def read_sizes(cells: pa.StringArray, unit: str, factors: Mapping[str, int] = BINARY_BYTES) -> Cells:
+    """Cells as bytes, `factors` for a unit; those that were rounded or aren't sizes stay."""
+    found = sizes(cells, unit or "B", factors)
+    return found.bytes, found.rounded if found.rounded.any() else None
+
+
+#: A text without the blanks around it; the same, null for a cell without a value.
+Text = partial(Field, lambda cells, unit: (pc.utf8_trim_whitespace(cells), None))
+Word = partial(Field, lambda cells, unit: (stripped(cells), None))
+
+#: A whole number, a float64; other cells stay.
+Whole = partial(Field, lambda cells, unit: _with_misfits(cells, integers(cells)))
+Number = partial(Field, lambda cells, unit: _with_misfits(cells, floats(cells)))
+
+#: A time in ns, whose unit is below the heading or in it, else ns. A size in bytes, K is 1024.
+Time = partial(Field, _time)
+Size = partial(Field, read_sizes)
 
 
 def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Mapping[str, str] | None = None) -> Block:
@@ -127,7 +98,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
         columns[f"<{name}>"] = column
         if kept is not None:
             left[_with_unit(own, unit)] = argument(only(cells, kept))
-        if isinstance(field, Time) and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
+        if field.read is _time and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
             left[f"${name}"] = argument(only(cells, rounded))
             for row in np.flatnonzero(rounded).tolist():
                 report.issue("rounded", source.where(row), f"${name}")
