@@ -232,8 +232,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
 def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: int | None) -> dict[str, int] | None:
     """The fields of a table with a column of times for each variant of what a row names; None if it isn't one.
 
-    Its headings are names of variants: none is a statistic but the average, and none of them is a part of another. What a row names
-    may be the values of several columns, the parameters of a benchmark.
+    Its headings are names of variants: none is a statistic but the average, and none of them is a part of another.
+    What a row names may be the values of several columns, the parameters of a benchmark.
     """
     rows = [row for row in below if len(row) == len(headings)]
     columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index])]
