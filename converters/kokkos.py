@@ -52,7 +52,8 @@ FORMS = Forms(
     Form(
         "op",
         rf" *(?P<name>\S.{{0,4000}}?) \((?P<type>ParFor|ParRed|ParScan|Region)\) +(?P<total>{_SECONDS})"
-        rf" +(?P<count>\d{{1,15}}) +(?P<avg>{_SECONDS}) +(?P<percent_of_kernels>[\d.]{{1,20}}) +(?P<percent_of_program>[\d.]{{1,20}}) *",
+        rf" +(?P<count>\d{{1,15}}) +(?P<avg>{_SECONDS})"
+        r" +(?P<percent_of_kernels>[\d.]{1,20}) +(?P<percent_of_program>[\d.]{1,20}) *",
         "s",
         refine=_kind,
     ),
