@@ -131,6 +131,7 @@ MODULES = (
     *("perfetto_text", "trace2html"),
     # Tables and logs of any tool.
     "mapped",
+    "torch_xla",
     *("table", "console"),
     # Closed formats: one that the vendor's program, where it is installed, turns into another, and others.
     *("nsys_rep", "closed"),
