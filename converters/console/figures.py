@@ -49,7 +49,9 @@ _CLEAR = re.compile(
 _BARE = re.compile(rf"(?P<label>[^\s=|{{}}][^=|{{}}]{{0,199}}?)\s+(?P<number>-?(?:{_NUMBER})) ?(?P<unit>{_UNITS})\.?")
 #: What stands before a label in a list; what follows a duration; a duration that isn't one of each of something.
 _MARK = re.compile(r"^(?:[-*•+>|]|\d{1,4}[.)]) +")
-_REST = re.compile(rf"(?P<text>.{{0,240}}?[\s:=](?:{_NUMBER}) ?(?:{_UNITS})\.?)(?P<rest>\s*[(\[/|,;].{{0,400}})")
+_REST = re.compile(
+    rf"(?P<text>.{{0,240}}?[\s:=](?:{_NUMBER}) ?(?:{_UNITS})\.?)(?P<rest>(?:\s{{0,20}}[(\[/|,;]|\s\s+).{{0,400}})"
+)
 _IN_BRACKETS = re.compile(r"\([^()]{0,200}\)|\[[^\[\]]{0,200}\]")
 _OTHER_TIME = re.compile(rf"^/\S|(?<![\w.])(?:{_NUMBER}) ?(?:{_UNITS})(?!\w| per )")
 #: A label of more words is rather a sentence.
@@ -154,7 +156,8 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
     if not found:
         return []
     dur, label = _ns(found["number"], found["unit"]), _MARK.sub("", found["label"].strip())
-    is_label = label and label.count(" ") < _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
+    words = re.sub(r"(?:<|\(\w|\[).*", "", label)  # without the arguments of a kernel
+    is_label = label and words.count(" ") < _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
     is_label = is_label and not label[:1].isdigit()
     return [Figure(label, dur, on_device=False, args=args)] if dur is not None and is_label else []
 

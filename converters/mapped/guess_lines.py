@@ -35,6 +35,8 @@ _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 
 _OF_KERNELS = re.compile(r"\bkernel:? \{name\}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{2}|[^\x00-\x7f]")
+#: Names of how often one thing was measured.
+_REPEATED = re.compile(r"(?:iter|iteration|step|run|epoch|trial|sample|batch|rep|round)\W{0,3}\d+", re.IGNORECASE)
 _OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
 _NO_NAMES = frozenset(("in", "at", "for", "took", "is", "was", "after", "time", "elapsed"))
 #: So many placeholders in a pattern, and the lines are rather rows of a table without its headings.
@@ -161,7 +163,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
     if len(fit) <= _NAMED or not is_most or not is_said:
         return None
-    if not found.fields.keys() & {"dur", "total", "value", "count", "start"}:
+    if not found.fields.keys() & {"dur", "total", "value", "count", "start"} or all(map(_REPEATED.fullmatch, fit)):
         return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything
     return replace(mapping, cells={"kind": Cell(constant="kernel")}) if _OF_KERNELS.search(text) else mapping
 
@@ -286,7 +288,7 @@ def _slots(row: Sequence[_Token], common: Sequence[int]) -> Iterator[tuple[tuple
             at += 1
         while first and (_touch(row, first) or row[first - 1].text in _OF_NAMES) and row[first - 1].text not in _SIGNS:
             first -= 1
-        while at < len(row) and _touch(row, at) and row[at].text not in _SIGNS:
+        while at < len(row) and _touch(row, at) and not _is_sign(row, at):
             at += 1
         chunk = _whole_chunk(row, first, at)
         yield chunk, "text"
@@ -307,6 +309,12 @@ def _whole_chunk(row: Sequence[_Token], first: int, last: int) -> tuple[int, int
             break
         first -= 1
     return first, end
+
+
+def _is_sign(row: Sequence[_Token], at: int) -> bool:
+    """Whether a token parts what is around it: `:` does, and the `::` of a qualified name doesn't."""
+    beside = [row[it].text for it in (at - 1, at + 1) if 0 <= it < len(row) and _touch(row, max(it, at))]
+    return row[at].text in _SIGNS and (row[at].text != ":" or ":" not in beside)
 
 
 def _touch(row: Sequence[_Token], at: int) -> bool:

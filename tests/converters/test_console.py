@@ -203,6 +203,16 @@ def test_a_pair_may_have_thousands_apart(tmp_path: Path) -> None:
             [3_900_000, 4e6, 5e5],
         ),
         ("load time = 3 ms\nencode time = 40 ms / 5 ms per layer\ndecode took 2 ms\n", [3e6, 4e7, 2e6]),
+        (
+            "adv (vectorized)    0.5 us    386.1 M elem/s\nadv (scalar)   9 us    1 M elem/s\nx  1 us\n",
+            [500, 9000, 1000],
+        ),
+        (
+            "- Q Norm - rms<(int)8, half>(T2 *, T2 *, T2 *, unsigned int, unsigned int, float, float) = 1 us\n"
+            "- K Norm - void rms<(int)8, half>(T2 *, T2 *, T2 *, unsigned int, unsigned int, float, float) = 2 us\n"
+            "- Total layer time = 9 us\n",
+            [1000, 2000, 9000],
+        ),
         ("Forward    0.5 ms | 5061 GB/s\nBackward   9 ms | 577 GB/s (derived)\nUpdate   1 ms\n", [5e5, 9e6, 1e6]),
     ],
 )

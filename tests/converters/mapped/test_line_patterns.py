@@ -250,6 +250,7 @@ def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
             f"{op}/elapsed_{who} : {n}.5ms (avg {n}.4ms)\n" for n, op in enumerate(OPS) for who in ("cpu", "gpu")
         ),  # the same work twice
         "".join(f"{name}: 1.{n} us avg\n" for n, name in enumerate(OPS)),
+        "".join(f"  Iter 00{n}  |  33.6{n} GB/s |  2.00{n} ms |\n" for n in range(1, 6)),  # one thing, several times
         "".join(f"FFT {name} avg_time_per_step: 1.{n} us\n" for n, name in enumerate(OPS)),
         "".join(f"{name} (2) >>> Min: {n} us; Average: {n + 2} us;\n" for n, name in enumerate(OPS)),
     ],
@@ -257,6 +258,14 @@ def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
 def test_lines_whose_times_dont_add_up_are_figures(tmp_path: Path, text: str) -> None:
     rows = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]
     assert set(rows["kind"].to_pylist()) == {"metric"} and len(rows) == text.count("\n")
+
+
+def test_names_are_whole_around_two_colons(tmp_path: Path) -> None:
+    text = "".join(
+        f"[Measure] {name}::Prefetch time: 1.{n} ms\n" for n, name in enumerate(("RamDb", "Read", "A1", "B"))
+    )
+    names = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["name"].to_pylist()
+    assert names == ["RamDb::Prefetch", "Read::Prefetch", "A1::Prefetch", "B::Prefetch"]
 
 
 def test_the_word_kernel_before_names_says_what_they_are(tmp_path: Path) -> None:
