@@ -26,6 +26,7 @@ GROUPS = {
     "Collectives: PyTorch, NCCL": "nccl_flight_recorder nccl_inspector",
     "NCCL, RCCL: nccl-tests, rccl-tests": "nccl_tests",
     "JAX and TensorFlow: XLA": "xplane xprof_json",
+    "PyTorch/XLA: metrics": "torch_xla",
     "Triton: Proton, triton.testing": "proton triton_testing",
     "NVIDIA: Nsight Systems": "nsys nsys_rep nsys_tables nsys_stats",
     "NVIDIA: Nsight Compute": "ncu ncu_rep",

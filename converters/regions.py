@@ -15,8 +15,10 @@
 
     my_func             :    CPU:   44.407 us   +/- 2.428 (min:   42.516 / max:   53.098) us     GPU-0:  181.565 us ...
 
-Times of TinyProfiler and Caliper are seconds. What a region took itself adds up; Halide's is that of one run, and those
-of several processes are their average. Where the work was done isn't said.
+Times of TinyProfiler and Caliper are seconds. What a region took itself adds up; where the shares of Caliper's ranks
+are more than 100 % together, times are those with what is within, as its calc.inclusive makes them: figures, which
+don't add up. Halide's is that of one run, and those of several processes are their average. Where the work was done
+isn't said.
 Facts: AMReX_TinyProfiler.cpp; RuntimeReportController.cpp of Caliper; Halide's profiler_common.cpp; cupyx' _time.py.
 """
 
@@ -30,6 +32,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample
 from ktrace.kit.text.forms import Columns, Form, Forms
+from ktrace.kit.text.trees import INCLUSIVE
 from ktrace.model.batch import Batch
 
 _N = r"\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?"
@@ -79,14 +82,14 @@ AMREX = Forms(
 )
 
 
-def _caliper(word: str, headings: str, figures: str) -> Forms:
-    """Caliper's report of one process, or of several."""
+def _caliper(word: str, headings: str, figures: str, kind: str = "op") -> Forms:
+    """Caliper's report of one process, or of several; of kind metric if its times are those with what is within."""
     row = rf"(?P<indent> *)(?P<name>\S.{{0,4000}}?) +{figures} *"
     return Forms(
         "Caliper",
         (word,),
         Form("", rf"Path +{headings} *", opens=True),
-        Form("op", row, "s", inner="op", within=True, sign=False),
+        Form(kind, row, "s", {"metric": INCLUSIVE} if kind == "metric" else {}, inner=kind, within=True, sign=False),
     )
 
 
@@ -95,11 +98,14 @@ CALIPER = _caliper(
     r"Time \(E\) +Time \(I\) +Time % \(E\) +Time % \(I\)",
     rf"(?P<total>{_N}) +(?P<inclusive_s>{_N}) +(?P<percent>{_N}) +(?P<inclusive_percent>{_N})",
 )
-CALIPER_OF_RANKS = _caliper(
+_OF_RANKS = (
     "time/rank",
     "Min time/rank +Max time/rank +Avg time/rank +Time %",
     rf"(?P<least_s>{_N}) +(?P<most_s>{_N}) +(?P<total>{_N}) +(?P<percent>{_N})",
 )
+CALIPER_OF_RANKS = _caliper(*_OF_RANKS)
+CALIPER_INCLUSIVE = _caliper(*_OF_RANKS, kind="metric")
+_SHARE = re.compile(rf"^ *\S.* {_N} +{_N} +{_N} +({_N}) *$", re.MULTILINE)
 
 _PER_RUN = rf"(?P<total>{_N}) ?ms +\( ?(?P<percent>{_N})%\)"
 
@@ -124,6 +130,9 @@ CUPY = Forms(
     Form("metric", r"(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
 )
 
+#: Shares of what regions took themselves add up to at most this, in percent.
+_WHOLE = 101
+
 TOOLS = (AMREX, CALIPER, CALIPER_OF_RANKS, HALIDE, CUPY)
 
 
@@ -136,6 +145,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the regions of the report."""
     sample = source.sample()
     forms = next((forms for forms in TOOLS if forms.probe(sample)), AMREX)
+    if forms is CALIPER_OF_RANKS and sum(map(Decimal, _SHARE.findall(sample.text or ""))) > _WHOLE:
+        forms = CALIPER_INCLUSIVE  # calc.inclusive isn't said in the report
     yield from forms.read(source, conversion)
 
 

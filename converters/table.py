@@ -39,6 +39,7 @@ from ktrace.kit.text.headings import (
     STATISTICS,
     TIME_WORDS,
     Columns,
+    Figures,
     Heading,
     as_int64,
     cell_quantity,
@@ -233,8 +234,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
 def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: int | None) -> dict[str, int] | None:
     """The fields of a table with a column of times for each variant of what a row names; None if it isn't one.
 
-    Its headings are names of variants: none is a statistic but the average, and none of them is a part of another. What a row names
-    may be the values of several columns, the parameters of a benchmark.
+    Its headings are names of variants: none is a statistic but the average, and none of them is a part of another.
+    What a row names may be the values of several columns, the parameters of a benchmark.
     """
     rows = [row for row in below if len(row) == len(headings)]
     columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index])]
@@ -711,10 +712,8 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         return "bad-record", "no figure"
     if "count" not in figures.columns and (counted := _counted(table, name)):
         name, figures.columns["count"] = counted
-    if figures.columns.get("unit") == "ns" and figures.columns.keys().isdisjoint(
-        {"total", "value", "count", "percent"}
-    ):
-        kind, copy_kind = "metric", None  # what a single launch takes doesn't add up to anything
+    if _are_of_one_launch(figures):
+        kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
     if table.is_tree and kind != "total" and time and figures.columns.get("unit") == "ns":
@@ -723,6 +722,12 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+def _are_of_one_launch(figures: Figures) -> bool:
+    """Whether times are those of a single launch, of which nothing says how many there were: they don't add up."""
+    known = figures.columns
+    return known.get("unit") == "ns" and known.keys().isdisjoint(("total", "value", "count", "percent"))
 
 
 _COUNTED_HEAD = re.compile(r"\((?:count|calls|num calls|# ?calls|n)\) ?:?$", re.IGNORECASE)

@@ -1,8 +1,9 @@
-"""Logs of a browser's or a script's console with durations that a page printed in a form of its own.
+"""Logs of a browser's, a script's or a program's console with durations that it printed in a form of its own.
 
     [gpu] step=0 kernel=fill begin=2651731345152 end=2651732944373 gpu_ms=1.5992 grid=128x1x1
     [gpu] matmul 123456 ns
     upload: 1.23 ms                        also console.time's: 1.23ms, 3ms - timer ended, 1:02.345 (m:ss.mmm)
+    load time =  3692.32 ms / 5.6 ms per layer
     [tfjs] {"kernels":[{"name":"Relu","kernelTimeMs":6.135,"inputShapes":[[32,64]]}]}
     %cRelu             	%c6.10ms	%c2D 32,64         	%c2048	%cx: 2D 32,64 	%c font-weight:bold color:red
     │ (index) │ name     │ ms   │                           console.table
@@ -21,6 +22,9 @@ _SEARCHED = 1 << 13
 _LEAST = 2
 _SHARE = 10
 
+#: Labels that differ, at least, where no word tells of a page.
+_LEAST_LABELS = 3
+
 #: Lines with a time that are examined; at least half of them must have a label. Longer lines than this aren't.
 _EXAMINED = 40
 _LONGEST = 10_000
@@ -37,13 +41,18 @@ _PAGE = re.compile(
 _TIME = re.compile(r"\d ?(?:ns|us|µs|μs|ms|s)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]")
 
 
+def is_page(sample: Sample) -> bool:
+    """Whether the words of a page are there: what it measures are ranges of its work, and else figures of anything."""
+    return bool(sample.text) and _PAGE.search(sample.text[:_SEARCHED]) is not None
+
+
 def probe(sample: Sample) -> Match | None:
-    """SUFFIX for lines with durations among words of a page, DIALECT for console.table."""
+    """SUFFIX for lines with labels and durations, DIALECT for console.table."""
     start = sample.head[:64].lstrip()
     if not start or start[:1] in b"{<" or re.match(rb"\[\s*[\[{\"\d\]]", start) or not sample.text:
         return None
     text = sample.text[:_SEARCHED]
-    if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _PAGE.search(text) and _TIME.search(text)):
+    if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
     from .figures import box_of, figures_of
 
@@ -53,18 +62,19 @@ def probe(sample: Sample) -> Match | None:
             (box := box_of(line, below)) and box.fields for below in lines[number + 1 : number + 3]
         ):
             return Match(Score.DIALECT, "has a table of console.table with times")
-    likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)]
-    if len(likely) < _LEAST or len(likely) * _SHARE < len(lines) or not _PAGE.search(text):
+    likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
+    if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
         return None
-    found = sum(bool(figures_of(line)) for line in likely[:_EXAMINED])
-    if found >= _LEAST and found * 2 >= len(likely[:_EXAMINED]):
-        return Match(Score.SUFFIX, f"has lines with labels and durations, {found} of the first {len(lines)}")
-    return None
+    found = [figures[0].name for line in likely if (figures := figures_of(line))]
+    labels = {re.sub(r"\d+", "", name) for name in found}
+    if len(found) * 2 < len(likely) or not (is_page(sample) or len(found) >= _LEAST_LABELS <= len(labels) + 1):
+        return None
+    return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
 
 
 FORMAT = Format(
     "console",
-    "console log of a page: labels with durations, console.table",
+    "lines with labels and durations, console.table",
     patterns=("*.log", "*.txt"),
     probe=probe,
     read="ktrace.converters.console.reader:read",

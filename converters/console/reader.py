@@ -12,6 +12,7 @@ from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
+from . import is_page
 from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
@@ -30,6 +31,7 @@ class _Console:
         self._lines = Lines(source, conversion)
         self._rows = RowBuilder(conversion)
         self._report = conversion.report
+        self._kind = "range" if is_page(source.sample()) else "metric"
         self._box: Box | None = None
         self._tables = 0
 
@@ -86,7 +88,7 @@ class _Console:
 
     def _add(self, figure: Figure) -> None:
         total = is_total(figure.name)
-        kind = "kernel" if figure.on_device else "range"
+        kind = "kernel" if figure.on_device else self._kind
         columns: dict[str, Any] = {"args": figure.args, **figure.columns}
         if figure.on_device:
             columns["device"] = 0
@@ -96,6 +98,6 @@ class _Console:
             self._rows.event(kind, figure.name, ts=start, dur=dur, cat=figure.tag, track=track, **columns)
             return
         columns |= {"scope": [figure.tag]} if figure.tag else {}
-        if not total:
+        if not total and kind != "metric":
             columns["count"] = 1
         self._rows.summary("total" if total else kind, figure.name, unit="ns", total=float(figure.dur), **columns)

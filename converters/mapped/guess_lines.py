@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import chain
@@ -31,6 +32,15 @@ _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|s
 _UNSAID = re.compile(rf"\{{(?:[num]?s|[mun]?secs?)?\}}\s?{_UNIT}\b")
 _FIGURE = re.compile(r"[\d.,]+ ?[A-Za-z%]{0,3}")
 _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
+
+_OF_KERNELS = re.compile(r"\bkernel:? \{name\}", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]{2}|[^\x00-\x7f]")
+#: Names of how often one thing was measured.
+_REPEATED = re.compile(r"(?:iter|iteration|step|run|epoch|trial|sample|batch|rep|round)\W{0,3}\d+", re.IGNORECASE)
+_OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
+_NO_NAMES = frozenset(("in", "at", "for", "took", "is", "was", "after", "time", "elapsed"))
+#: So many placeholders in a pattern, and the lines are rather rows of a table without its headings.
+_MOST_PLACES = 9
 
 #: Words before a number -> the field that it fills.
 _FIELDS = {
@@ -143,7 +153,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
     rows = [cells for line in lines if (cells := found.cells(line)) is not None]
     fit = [cells["name"] for cells in rows]
-    are_names = all(_is_balanced(name) and not _FIGURE.fullmatch(name) for name in fit)
+    are_names = all(map(_is_name, fit)) and found.text.count("}") < _MOST_PLACES
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None
     if any(map(_ON_HOST.search, fit)) and any(map(_ON_DEVICE.search, fit)):
@@ -151,7 +161,18 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     several = len({re.sub(r"\d+", "", name) for name in fit}) > 1  # not the steps of a loop
     is_most = len(fit) * 2 > len(lines) or (several and len(fit) == len(timed) and len(fit) * 4 > len(lines))
     is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
-    return mapping if len(fit) > _NAMED and is_most and is_said else None
+    if len(fit) <= _NAMED or not is_most or not is_said:
+        return None
+    if not found.fields.keys() & {"dur", "total", "value", "count", "start"} or all(map(_REPEATED.fullmatch, fit)):
+        return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything
+    return replace(mapping, cells={"kind": Cell(constant="kernel")}) if _OF_KERNELS.search(text) else mapping
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text may be a name: its brackets are closed, it is no figure, and no head of a line of a log."""
+    closed = all(text.count(first) == text.count(last) for first, last in ("()", "[]", "{}"))
+    is_word = text.lower() not in _NO_NAMES and (" " not in text or _WORD.search(text) is not None)
+    return closed and is_word and not _FIGURE.fullmatch(text)
 
 
 def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:
@@ -257,7 +278,7 @@ def _slots(row: Sequence[_Token], common: Sequence[int]) -> Iterator[tuple[tuple
     while at < len(row):
         if at in shared:
             if row[at].key == "0":
-                what = _number(row, at, taken)
+                what = _number(row, at, taken, shared)
                 taken.add(what)
                 yield (at, at + 1), what
             at += 1
@@ -267,7 +288,7 @@ def _slots(row: Sequence[_Token], common: Sequence[int]) -> Iterator[tuple[tuple
             at += 1
         while first and (_touch(row, first) or row[first - 1].text in _OF_NAMES) and row[first - 1].text not in _SIGNS:
             first -= 1
-        while at < len(row) and _touch(row, at) and row[at].text not in _SIGNS:
+        while at < len(row) and _touch(row, at) and not _is_sign(row, at):
             at += 1
         chunk = _whole_chunk(row, first, at)
         yield chunk, "text"
@@ -290,17 +311,28 @@ def _whole_chunk(row: Sequence[_Token], first: int, last: int) -> tuple[int, int
     return first, end
 
 
+def _is_sign(row: Sequence[_Token], at: int) -> bool:
+    """Whether a token parts what is around it: `:` does, and the `::` of a qualified name doesn't."""
+    beside = [row[it].text for it in (at - 1, at + 1) if 0 <= it < len(row) and _touch(row, max(it, at))]
+    return row[at].text in _SIGNS and (row[at].text != ":" or ":" not in beside)
+
+
 def _touch(row: Sequence[_Token], at: int) -> bool:
     """Whether nothing is between a token and the one before it."""
     return row[at - 1].end == row[at].start
 
 
-def _number(row: Sequence[_Token], at: int, taken: AbstractSet[str]) -> str:
-    """The field that a number fills, by the words around it, else an argument named by the word; '' without one."""
-    before = [token.text for token in row[max(at - 3, 0) : at] if token.text[0].isalpha()]
+def _number(row: Sequence[_Token], at: int, taken: AbstractSet[str], shared: AbstractSet[int]) -> str:
+    """The field that a number fills, by the words around it, else an argument named by the word; '' without one.
+
+    `shared` are the tokens that all lines have: the others are no words for it.
+    """
+    before = [row[it].text for it in range(max(at - 3, 0), at) if it in shared and row[it].text[0].isalpha()]
     word = before[-1].lower() if before else ""
     field = _FIELDS.get(word, "")
     behind = [token.text.lower() for token in row[at + 1 : at + 3]]
+    around = {part for text in (*before, *behind[1:]) for part in text.lower().split("_")}
+    field = "avg" if not field and _OF_AVERAGES & around else field
     after = next(iter(behind[1:] if behind[:1] in (["["], ["("]) else behind), "")
     if at and row[at - 1].text == "/" and after == "=" and "count" not in taken:
         return "count"  # 8.7ms / 73 = 0.12ms

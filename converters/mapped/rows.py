@@ -45,7 +45,7 @@ class Kinds:
         if (kind := kind_of(word)) is None and not word.startswith("x_"):
             expected = f"one of {', '.join((*SLICE_KINDS, *POINT_KINDS))}"
             raise self._mapping.error(f"{name} is '{word}', which isn't a kind", expected=expected)
-        return kind or word
+        return "metric" if kind == "counter" and not self._events else kind or word  # without times it counts nothing
 
     def columns(self, typed: Block, fields: Fields, columns: dict[str, Any]) -> dict[str, Any]:
         """Returns the columns kind, copy_kind, cat, and the track of counters, without those that are there already."""

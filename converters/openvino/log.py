@@ -112,6 +112,8 @@ _TITLE = re.compile(r"(?:Sort p|P)erformance counts(?: sorted)? for (?P<number>\
 _PLAIN_TITLE = re.compile(r"[Pp]erfo(?:r)?mance counts:\s*")
 #: Until 2021 a long type leaves no blank before the next key.
 _KEY = re.compile(r"(layerType|execType|realTime \(ms\)|realTime|cpuTime \(ms\)|cpu|proportion): ")
+#: In 2018 the status is right behind the name: `conv1:EXECUTED`.
+_STUCK = re.compile(r":(?=(?:EXECUTED|NOT_RUN|OPTIMIZED_OUT)\s*$)")
 _TOTAL = re.compile(r"(?P<name>Total(?: CPU)? time): +(?P<value>\S+) +(?P<unit>milliseconds|microseconds)\s*")
 _PROPORTION = re.compile(r"Total proportion: .*")
 _LATENCY = re.compile(r"Latency:\s*|Latency for each data shape group:.*")
@@ -182,7 +184,7 @@ class _Log:
     def _layer(self, line: str) -> None:
         """A line with the counters of a layer."""
         head, _, rest = line.partition("layerType: ")
-        words = head.rsplit(None, 1)
+        words = _STUCK.sub(": ", head).rsplit(None, 1)
         fields, keys = {}, list(_KEY.finditer("layerType: " + rest))
         whole = "layerType: " + rest
         for key, following in zip(keys, [*keys[1:], None], strict=True):

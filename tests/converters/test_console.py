@@ -12,7 +12,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.errors import UnknownFormat
+from ktrace.errors import InputError, UnknownFormat
 from ktrace.model.json_text import decoded
 
 MADE = SHARED / "corpus" / "made" / "webgpu_console"
@@ -191,3 +191,51 @@ def test_a_pair_may_have_thousands_apart(tmp_path: Path) -> None:
     log.write_text("kernel=fill gpu_ms=1,250.5 grid=8x1x1\n")
     (row,) = rows(log, "events", "console") or rows(log, "summaries", "console")
     assert row.get("dur", row.get("total")) == 1_250_500_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("query time: 7872 ns\ncopy time: 7.168 us\nread time = 2 us\n", [7872, 7168, 2000]),
+        ("- atomic: 2 ms\n- shared:   0.5 ms\n- warp:  1 ms\n", [2e6, 5e5, 1e6]),
+        (
+            "Batch: 1\nInput transform: 3.9 ms (0.9%) [0.7 GB/s]\nKernel transform: 4 ms (10%)\nOverhead: 0.5 ms\n",
+            [3_900_000, 4e6, 5e5],
+        ),
+        ("load time = 3 ms\nencode time = 40 ms / 5 ms per layer\ndecode took 2 ms\n", [3e6, 4e7, 2e6]),
+        (
+            "adv (vectorized)    0.5 us    386.1 M elem/s\nadv (scalar)   9 us    1 M elem/s\nx  1 us\n",
+            [500, 9000, 1000],
+        ),
+        (
+            "- Q Norm - rms<(int)8, half>(T2 *, T2 *, T2 *, unsigned int, unsigned int, float, float) = 1 us\n"
+            "- K Norm - void rms<(int)8, half>(T2 *, T2 *, T2 *, unsigned int, unsigned int, float, float) = 2 us\n"
+            "- Total layer time = 9 us\n",
+            [1000, 2000, 9000],
+        ),
+        ("Forward    0.5 ms | 5061 GB/s\nBackward   9 ms | 577 GB/s (derived)\nUpdate   1 ms\n", [5e5, 9e6, 1e6]),
+    ],
+)
+def test_lines_of_any_program_with_labels_are_figures(text: str, expected: list[float], tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    rows = ktrace.read(path).to_arrow()["summaries"]
+    assert rows["total"].to_pylist() == expected
+    assert "transform" in text or set(rows["kind"].to_pylist()) == {"metric"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query time: 7872 ns\ncopy time: 7168 ns\n",  # too few
+        "step 1: 5 ms\nstep 2: 6 ms\nstep 3: 5 ms\n",  # one label
+        "a: 5 ms, 6 ms\nb: 5 ms, 6 ms\nc: 5 ms, 7 ms\n",  # two durations
+        "We found that it takes 5 ms. Then 6 ms\nIt was 7 ms before. So it is now 3 ms\nNot bad. It needs 3 ms\n",
+        "gap: 23 ms/layer\nwait: 2 ms/layer\nrest: 3 ms/layer\n",  # of each of something
+    ],
+)
+def test_other_lines_are_no_labels(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    with pytest.raises(InputError):
+        ktrace.read(path)

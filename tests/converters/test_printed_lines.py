@@ -314,3 +314,32 @@ def test_host_and_devices_of_cupyx_are_averages() -> None:
         ("metric", "softmax, GPU-0", 20_000, None, None),
         ("metric", "softmax, GPU-1", 21_000, None, None),
     ]
+
+
+def test_rows_of_kokkos_without_their_headings() -> None:
+    found = summaries("kokkos/rows-of-2018.txt", "kind", "name", "total", "count", "avg")
+    assert found == [
+        ("range", "KokkosBlas::Test::gemm", 2.5e9, 1, 2.5e9),
+        ("op", "KokkosBlas::Test::VanillaGEMM", 3e9, 60, 5e7),
+        ("op", "Kokkos::View::initialization [x]", 1.5e9, 3000, 5e5),
+        ("op", "KokkosBlas::dot<ETI>", 5e8, 50, 1e7),
+    ]
+
+
+def test_what_a_stack_of_kokkos_has_within_isnt_added_up() -> None:
+    found = summaries("kokkos/space-time-stack.txt", "kind", "metric", "name", "total", "count")
+    assert found == [
+        ("metric", "inclusive", "gemm", 4e9, 100),
+        ("metric", "inclusive", "solve step", 3e9, 10),
+        ("metric", "inclusive", "axpy", 2e9, 200),
+    ]
+
+
+def test_shares_of_more_than_all_show_that_times_of_ranks_are_inclusive(tmp_path: Path) -> None:
+    head = "Path         Min time/rank Max time/rank Avg time/rank Time %\n"
+    rows = "main              1.0           3.0           2.0      {}\n"
+    rows += "  loop            1.0           3.0           1.9      {}\n"
+    for shares, kind in (((98, 95), "metric"), ((50, 45), "op")):
+        path = tmp_path / f"{kind}.txt"
+        path.write_text(head + rows.format(*shares))
+        assert set(ktrace.read(path).summaries.kind) == {kind}

@@ -494,3 +494,28 @@ def test_a_subtotal_goes_on_in_no_line_below(tmp_path: Path) -> None:
     text += f"    Thread 7 [GPU] - BACKWARD:\n{rule}{head}{rule}    other_kernel                0.243        1\n"
     trace = of(text, tmp_path)
     assert figures(trace, "kind", "name") == [["op", "gemm_kernel"], ["total", "Subtotal"], ["op", "other_kernel"]]
+
+
+UNITS = """id pass    name                                         time   RAM BW   tensor   RAM rd     inst
+                                                          ms     GB/s   core %      GiB    MInst
+00 enc×1   encoder_forward_kernel3                      0.06   1220.3      0.0     0.05     8.18
+01 fwd×12  layernorm_forward_kernel3                    0.76    948.6      0.0     0.45   209.09
+02 fwd×12  ampere_bf16                                  5.53    299.6     79.8     0.50   745.17
+03 fwd×12  cudnn_generated_fort_native_sdpa             4.53    390.0     51.6     1.36   976.97
+"""
+
+
+def test_a_row_below_headings_has_hardly_anything_but_units(tmp_path: Path) -> None:
+    found = figures(of(UNITS, tmp_path), "name", "value")
+    assert [row[1] for row in found] == [60_000, 760_000, 5_530_000, 4_530_000]
+    assert [row[0].split()[-1] for row in found[:2]] == ["encoder_forward_kernel3", "layernorm_forward_kernel3"]
+    with pytest.raises(KtraceError):
+        of(UNITS.replace("core %", "  fast").replace("GiB", "  2"), tmp_path)
+
+
+def test_launches_are_a_count(tmp_path: Path) -> None:
+    text = "| Kernel | GPU time | Launches |\n|---|---|---|\n| gemm | 21.84 ms | 1760 |\n| norm | 4.26 ms | 880 |\n"
+    assert figures(of(text, tmp_path, "t.md"), "name", "count", "total") == [
+        ["gemm", 1760, 21.84e6],
+        ["norm", 880, 4.26e6],
+    ]

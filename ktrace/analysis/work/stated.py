@@ -8,6 +8,7 @@ They are the summaries of kind metric that belong to no other row, up to a numbe
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -58,9 +59,13 @@ class Stated:
             if figure is None:
                 continue
             name = " ".join(word for word in (row["name"], _FIGURES[figure]) if word)
-            if name in figures and row.get("metric"):
+            if name in figures and (row.get("metric") or "duration") != "duration":
                 name = f"{name}, {row['metric'].replace('_', ' ')}"
-            figures.setdefault(name, _figure_text(row, figure))
+            repeats = itertools.count(2)
+            unique = name
+            while unique in figures:
+                unique = f"{name} ({next(repeats)})"
+            figures[unique] = _figure_text(row, figure)
         return [*figures.items()]
 
 

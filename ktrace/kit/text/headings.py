@@ -53,6 +53,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
         "counts",
         "iterations",
         "invocations",
+        "launches",
     ),
     "avg": ("avg", "ave", "average", "mean", "avg time", "average time", "mean time", "avg duration", "time avg"),
     "median": ("med", "median", "med time", "median time", "p50"),
@@ -87,7 +88,9 @@ _QUOTIENT = re.compile(
     re.IGNORECASE,
 )
 _ALONE_PER = re.compile(r"(ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
-_PER_AFTER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
+_PER_AFTER = re.compile(
+    r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|s(?=/[a-z]))(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE
+)
 _INNER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|msec|usec)[\s_](.{1,40})", re.IGNORECASE)
 _LEADING = re.compile(
     r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
@@ -383,9 +386,11 @@ def are_types(cells: Iterable[str]) -> bool:
 
 
 def are_units(cells: Iterable[str]) -> bool:
-    """Whether a row contains the units of the columns: only units and blank cells, at least one unit."""
+    """Whether a row contains the units of the columns: hardly any cell is something else, and none has a digit."""
     words = [cell.strip() for cell in cells if cell.strip()]
-    return bool(words) and all(UNIT.fullmatch(word) for word in words)
+    units = sum(UNIT.fullmatch(word) is not None for word in words)
+    few = len(words) < 4 or any(char.isdigit() for word in words for char in word)
+    return bool(words) and (units == len(words) if few else units * 4 >= len(words) * 3)
 
 
 def with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Heading, ...]:

@@ -233,15 +233,62 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
         "one took 3 ms\ntwo took 4 ms\n",  # too few
         "".join(f"epoch {n}\nloss 2.{n}\nstep {n} of 9 took {n} ms\n" for n in range(1, 6)),  # not most lines
         "".join(f"layer{n} took {n}\n" for n in range(1, 6)),  # no unit
-        "".join(f"  {word} time:  {n} us\n" for n, word in enumerate(("minimum", "median", "mean", "maximum"), 2)),
-        "".join(
-            f"{op}/elapsed_{who} : {n}.5ms (avg {n}.4ms)\n" for n, op in enumerate(OPS) for who in ("cpu", "gpu")
-        ),  # twice
         "".join(f"op{n} {n}.5KB (1%), {n}3us, 0us\n" for n in range(1, 6)),  # two times: nothing says which
         "".join(f" {n}.00%  {name}  {9 - n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),  # of neither
     ],
 )
 def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="no format knows"):
+        ktrace.read(log(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"  {word} time:  {n} us\n" for n, word in enumerate(("minimum", "median", "mean", "maximum"), 2)),
+        "".join(
+            f"{op}/elapsed_{who} : {n}.5ms (avg {n}.4ms)\n" for n, op in enumerate(OPS) for who in ("cpu", "gpu")
+        ),  # the same work twice
+        "".join(f"{name}: 1.{n} us avg\n" for n, name in enumerate(OPS)),
+        "".join(f"  Iter 00{n}  |  33.6{n} GB/s |  2.00{n} ms |\n" for n in range(1, 6)),  # one thing, several times
+        "".join(f"FFT {name} avg_time_per_step: 1.{n} us\n" for n, name in enumerate(OPS)),
+        "".join(f"{name} (2) >>> Min: {n} us; Average: {n + 2} us;\n" for n, name in enumerate(OPS)),
+    ],
+)
+def test_lines_whose_times_dont_add_up_are_figures(tmp_path: Path, text: str) -> None:
+    rows = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]
+    assert set(rows["kind"].to_pylist()) == {"metric"} and len(rows) == text.count("\n")
+
+
+def test_names_are_whole_around_two_colons(tmp_path: Path) -> None:
+    text = "".join(
+        f"[Measure] {name}::Prefetch time: 1.{n} ms\n" for n, name in enumerate(("RamDb", "Read", "A1", "B"))
+    )
+    names = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["name"].to_pylist()
+    assert names == ["RamDb::Prefetch", "Read::Prefetch", "A1::Prefetch", "B::Prefetch"]
+
+
+def test_the_word_kernel_before_names_says_what_they_are(tmp_path: Path) -> None:
+    for word, kind in (("kernel", "kernel"), ("stage", "op")):
+        text = "".join(f"{word} {name} took 1.{n} ms\n" for n, name in enumerate(OPS))
+        rows = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]
+        assert rows["name"].to_pylist() == list(OPS) and set(rows["kind"].to_pylist()) == {kind}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(
+            f"I0610 14:38:5{n}.5 206 pairing.cc:373]  in 0.2{n}s\nI0610 14:38:5{n}.6 206 a.cc:3] x\n" for n in range(5)
+        ),
+        "".join(f"  ({n}): Conv2d(Forward Time: 46{n}.3ms | Backward Time: 7{n}.7ms)\n" for n in range(5)),
+        "".join(
+            f"{name} 0.{n}% 1{n}.3ms 0.3% 5{n}.9ms 4{n}.1us 0.0us 0.0% 1{n}.0us 0.1us 12{n}\n"
+            for n, name in enumerate(OPS)
+        ),
+    ],
+)
+def test_what_is_no_name_isnt_taken_for_one(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="no format knows"):
         ktrace.read(log(tmp_path, text))
 
