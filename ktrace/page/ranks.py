@@ -56,8 +56,8 @@ def called(use: DeviceUse, uses: Sequence[DeviceUse]) -> str:
 
 def _late(summary: Summary) -> tuple[object, object]:
     """The rank that the others wait for, where that is proved, and its source."""
-    found = next((one for one in summary.findings if one.code == "straggler"), None)
-    return (found.subject.get("rank"), found.subject.get("source")) if found else (None, None)
+    straggler = next((one for one in summary.findings if one.code == "straggler"), None)
+    return (straggler.subject.get("rank"), straggler.subject.get("source")) if straggler else (None, None)
 
 
 def _is_late(use: DeviceUse, late: tuple[object, object]) -> bool:
@@ -77,25 +77,25 @@ def _bars(summary: Summary, title: str, hint: str, shown: Sequence[DeviceUse], u
 
 def _map(summary: Summary, uses: Sequence[DeviceUse]) -> Section | None:
     """The map of all devices whose course is known; None without any."""
-    known = [use for use in uses if use.course is not None]
-    times = [use.course for use in known if use.course is not None]
+    placed = [use for use in uses if use.course is not None]
+    times = [use.course for use in placed if use.course is not None]
     if not times:
         return None
     cells = np.stack(times).astype(np.float64)  # (device, part, what)
-    size = -(-len(known) // _LINES)
-    groups = [slice(first, first + size) for first in range(0, len(known), size)]
+    size = -(-len(placed) // _LINES)
+    groups = [slice(first, first + size) for first in range(0, len(placed), size)]
     per = len(summary.steps) / cells.shape[1] if summary.steps else 1.0
     cells /= per
     late = _late(summary)
     compute = np.array([cells[group, :, 0].max(axis=0) for group in groups])
     waiting = np.array([cells[group, :, 1].min(axis=0) for group in groups])
-    lines = [_line(known[group], known, cells[group], late) for group in groups]
+    lines = [_line(placed[group], placed, cells[group], late) for group in groups]
     height = max(4, min(_TALLEST, _HIGHEST // len(groups)))
     panels = [_panel(compute, "compute", "compute", lines, height, 0)]
     if cells[:, :, 1].any():
         panels.append(_panel(waiting, "exposed communication, with the waiting", "communication", lines, height, 1))
     drawn = tag(
-        "svg", panels, _labels(known, groups, height, late), class_="chart", width="100%",
+        "svg", panels, _labels(placed, groups, height, late), class_="chart", width="100%",
         height=_HEAD + height * len(groups), role="img", aria_label="; ".join(lines[:MANY]),
     )  # fmt: skip
     ends = (summary.steps[0], summary.steps[-1]) if summary.steps else ("first work", "last work")
@@ -159,13 +159,13 @@ def _labels(
     return drawn
 
 
-def _line(uses: Sequence[DeviceUse], known: Sequence[DeviceUse], cells: Float64, late: tuple[object, object]) -> str:
+def _line(uses: Sequence[DeviceUse], placed: Sequence[DeviceUse], cells: Float64, late: tuple[object, object]) -> str:
     """What a line says where one points at it."""
-    names = [escape_controls(called(use, known)) for use in uses]
+    names = [escape_controls(called(use, placed)) for use in uses]
     name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
     compute, waiting = cells[:, :, 0].mean(axis=1), cells[:, :, 1].mean(axis=1)
     said = f"{name}: compute {_range(compute)}, exposed communication {_range(waiting)} on average"
-    waited = [called(use, known) for use in uses if _is_late(use, late)]
+    waited = [called(use, placed) for use in uses if _is_late(use, late)]
     return said + (f"; the others wait for {waited[0]}" if waited else "")
 
 
