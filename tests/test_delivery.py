@@ -7,7 +7,9 @@ import os
 import re
 import shlex
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ class Job:
         self.folder = folder
         self.summary = folder / "step-summary.md"
         self.output = ""
+        self.environment = {"RUNNER_TEMP": str(folder)}
 
     def run(self, **inputs: str) -> int:
         """The exit code of the first step that fails, else 0."""
@@ -45,7 +48,7 @@ class Job:
             done = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
                 cwd=self.folder,
-                env=with_program() | names | {"GITHUB_STEP_SUMMARY": str(self.summary)},
+                env=with_program() | names | {"GITHUB_STEP_SUMMARY": str(self.summary)} | self.environment,
                 capture_output=True,
                 text=True,
                 check=False,
@@ -61,9 +64,57 @@ class Job:
         return given[name[1]] != ""
 
     def _value(self, text: str, given: dict[str, str]) -> str:
+        if text == "${{ github.action_path }}":
+            return str(ROOT)
         name = re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text)
         assert name
         return given[name[1]]
+
+
+class GitHub(ThreadingHTTPServer):
+    """The part of GitHub's interface that has comments; it keeps what it is told."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.comments: list[dict[str, Any]] = [{"id": 1, "body": "somebody's"}]
+        self.tokens: set[str | None] = set()
+        github = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def answer(self, document: object, code: int = 200) -> None:
+                github.tokens.add(self.headers["Authorization"])
+                data = json.dumps(document).encode()
+                self.send_response(403 if refuses else code)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def body(self) -> str:
+                return str(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"])
+
+            def do_GET(self) -> None:
+                first = self.path == "/repos/o/r/issues/7/comments?per_page=100&page=1"
+                self.answer(github.comments if first else [])
+
+            def do_POST(self) -> None:
+                assert self.path == "/repos/o/r/issues/7/comments"
+                github.comments.append({"id": len(github.comments) + 1, "body": self.body()})
+                self.answer({}, 201)
+
+            def do_PATCH(self) -> None:
+                number = int(self.path.removeprefix("/repos/o/r/issues/comments/"))
+                github.comments[number - 1]["body"] = self.body()
+                self.answer({})
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    def environment(self, folder: Path, event: dict[str, Any]) -> dict[str, str]:
+        """What a workflow's step is told of it."""
+        (folder / "event.json").write_text(json.dumps(event))
+        url = f"http://127.0.0.1:{self.server_port}"
+        return {"GITHUB_EVENT_PATH": str(folder / "event.json"), "GITHUB_REPOSITORY": "o/r", "GITHUB_API_URL": url}
 
 
 @pytest.fixture
@@ -82,11 +133,49 @@ def test_the_action_passes_and_fails_by_the_limits(job: Job) -> None:
     monday(job.folder)
     tuesday(job.folder)
     both = {"files": "tues*.json", "baseline": "monday.pt.trace.json"}
-    assert job.run(**both) == 0
+    assert job.run(**both) == 0, job.output
     assert "softmax_warp_forward" in job.summary.read_text("utf-8")
     assert job.run(**both, fail_over_each="10%") not in {0, 2}
     assert "softmax_warp_forward" in job.summary.read_text("utf-8")
-    assert re.search(r"^::error::.*softmax_warp_forward got slower: \+15\.0%, more than 10%", job.output, re.M)
+    assert "::error title=slower::kernel softmax_warp_forward got slower: +15.0%25, more than 10%25" in job.output
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_the_verdict_is_a_comment_which_the_next_run_replaces(job: Job, refuses: bool) -> None:
+    """A token that may not write fails nothing."""
+    monday(job.folder)
+    tuesday(job.folder)
+    github = GitHub(refuses=refuses)
+    Thread(target=github.serve_forever, daemon=True).start()
+    asked = {"files": "tuesday.pt.trace.json", "baseline": "monday.pt.trace.json", "comment_token": "secret"}
+    try:
+        job.environment |= github.environment(job.folder, {"pull_request": {"number": 7}})
+        assert job.run(**asked) == 0
+        if refuses:
+            assert "::warning title=ktrace::the comment could not be written: Forbidden" in job.output
+            return
+        assert job.run(**asked, fail_over_each="10%") == 3
+        somebodys, ours = (one["body"] for one in github.comments)
+        assert somebodys == "somebody's" and "softmax_warp_forward got slower" in ours
+        assert github.tokens == {"Bearer secret"} and "secret" not in job.output
+        job.environment |= github.environment(job.folder, {"ref": "refs/heads/main"})
+        assert job.run(**asked) == 0
+        assert "no pull request" in job.output and len(github.comments) == 2
+    finally:
+        github.shutdown()
+        github.server_close()
+
+
+def test_the_action_writes_a_page_and_test_cases(job: Job) -> None:
+    monday(job.folder)
+    tuesday(job.folder)
+    asked = {"files": "tuesday.pt.trace.json", "page": "page.html", "junit": "gate.xml"}
+    assert job.run(**asked) == 0
+    assert "Where the time went" in (job.folder / "page.html").read_text("utf-8")
+    assert not (job.folder / "gate.xml").exists()
+    assert job.run(**asked, baseline="monday.pt.trace.json", fail_over_each="10%") == 3
+    assert "What changed" in (job.folder / "page.html").read_text("utf-8")
+    assert 'failures="1"' in (job.folder / "gate.xml").read_text("utf-8")
 
 
 def test_the_action_compares_one_with_one(job: Job) -> None:

@@ -22,6 +22,7 @@ fitted(tables, as_json, 4_000)          as many whole rows as 4,000 bytes hold, 
 frames      tables as Arrow tables and DataFrames; what a notebook shows
 text        tables as text, fitted to a terminal, and as CSV, JSON and Markdown
 workbook    tables as a workbook of Excel
+annotations   what a workflow of GitHub shows beside its log
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from ktrace.tables import escape_controls
 def annotation(command: str, message: str, **properties: object) -> str:
     """A workflow command of GitHub, with its own escapes; what else steers a terminal is made harmless.
 
-    Source: docs.github.com, "Workflow commands for GitHub Actions"; the escapes are those of actions/toolkit (command.ts).
+    Source: docs.github.com, "Workflow commands for GitHub Actions"; the escapes are those of its toolkit (command.ts).
     """
     given = ",".join(f"{name}={_escaped(str(value), '%:,')}" for name, value in properties.items())
     return f"::{command} {given}::{_escaped(message, '%')}"

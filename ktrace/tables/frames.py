@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from ktrace.errors import UsageError
+from ktrace.errors import UsageError, import_extra
 from ktrace.tables import Cell, Table, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
 
 #: What draws for a notebook; by its name, since pages know the figures that they draw, and figures don't know pages.
@@ -66,6 +67,10 @@ class Framed:
         frame: pd.DataFrame = self.to_arrow(by).to_pandas(types_mapper=types.get)
         return frame
 
+    def to_polars(self, by: str | None = None) -> pl.DataFrame:
+        """Returns the table of `to_arrow` as a DataFrame of polars. Raises UsageError where polars isn't installed."""
+        return polars_of(self.to_arrow(by))
+
     def plot(self, chart: str | None = None) -> Drawn:
         """Returns charts of the page as SVG, which a notebook shows; `save(path)` writes them.
 
@@ -79,6 +84,13 @@ class Framed:
         """The figures and the main charts, for a notebook."""
         html: str = import_module(_NOTEBOOK).html(self)
         return html
+
+
+def polars_of(table: pa.Table) -> pl.DataFrame:
+    """An Arrow table as a DataFrame of polars. Raises UsageError where it isn't installed."""
+    polars = import_extra("polars", "polars", "a DataFrame of polars", error=UsageError)
+    frame: pl.DataFrame = polars.from_arrow(table)
+    return frame
 
 
 def arrow_of(table: Table) -> pa.Table:

@@ -14,10 +14,12 @@ from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.schema import RECORDS
 from ktrace.report import Report
+from ktrace.tables.frames import polars_of
 from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, joined_table, span_of, values
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
     from ktrace.analysis.answers.diff.comparison import Diff
     from ktrace.analysis.answers.summary.summary import Summary
@@ -61,6 +63,10 @@ class Trace:
     def to_arrow(self) -> dict[str, pa.Table]:
         """Returns the four records as Arrow tables: {'events': ..., 'summaries': ..., 'links': ..., 'catalog': ...}."""
         return dict(self._tables)
+
+    def to_polars(self) -> dict[str, pl.DataFrame]:
+        """Returns the four records as DataFrames of polars. Raises UsageError where it isn't installed."""
+        return {record: polars_of(table) for record, table in self._tables.items()}
 
     def batches(self) -> Iterator[Batch]:
         """Yields the trace as batches, the catalog first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +119,18 @@ def test_detect_stays_a_function_after_use() -> None:
     for _ in range(2):
         assert ktrace.detect(str(LOG))[0].format == "doppler"
         ktrace.read(LOG)
+
+
+def test_polars_has_the_same_rows(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integers beyond 2**53 stay exact; a summary's table, too; without polars the error names the extra."""
+    frames = trace.to_polars()
+    assert {record: frame.height for record, frame in frames.items()} == {
+        record: table.num_rows for record, table in trace.to_arrow().items()
+    }
+    assert frames["events"]["ts"].to_list() == [2**53 + 1, 5, 9]
+    summary = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json", by=["operation"])
+    assert dict(summary.to_polars("operation").select("operation", "time_ns").iter_rows())["gemm"] == 249_629
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ktrace.UsageError, match="polars") as raised:
+        trace.to_polars()
+    assert raised.value.remedy == 'pip install "ktrace[polars]"'

@@ -168,8 +168,8 @@ class DeviceUse:
     launched work to the start of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
     the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.
     `window` is the time in which it could have worked, for events. `course` is how its time divides over the run,
-    where there are more than `MANY` devices: a row for each of at most `COURSE` parts, of the steps in order, else of the
-    span; its columns are compute, exposed communication, and all of the part.
+    where there are more than `MANY` devices: a row for each of at most `COURSE` parts, of the steps in order, else of
+    the span; its columns are compute, exposed communication, and all of the part.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""The outcome of limits as JUnit's XML and as annotations of GitHub: what failed, what passed, names with any character."""
+"""The outcome of limits as JUnit's XML and as annotations of GitHub: what failed, what passed, odd names."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from ktrace.analysis.answers.summary.compute import summarise
 from ktrace.analysis.answers.summary.screen import screen
 from ktrace.analysis.questions.overview import Stored, store
 from ktrace.analysis.questions.overview.answers import HEAVIEST, Overview
+from ktrace.analysis.work.groups import OTHER, Group
+from ktrace.errors import InputError
 from ktrace.page.summary_page import key_figures
 from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection
@@ -23,15 +25,16 @@ from ktrace.tables import brief
 REAL = SAMPLES / "real/corpus"
 TRACES = [
     SAMPLES / "kineto/one-step-of-training.pt.trace.json",
-    *(path for name in ("pytorch_kineto", "nsys_sqlite") for path in sorted((REAL / name).glob("*"))),
-    REAL / "rpd/matmul_result.rpd",
-    REAL / "xplane/tw003.xplane.pb",
+    *sorted(path for path in REAL.glob("*/*") if path.name not in ("INDEX.tsv", "LICENCES.txt")),
 ]
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
 def test_all_three_agree(path: Path, tmp_path: Path) -> None:
-    summary = summarise(path, by=("idle", "operation", "kernel"))
+    try:
+        summary = summarise(path, by=("idle", "operation", "kernel"))
+    except InputError:
+        pytest.skip("not read")
     if summary.work != "events":
         pytest.skip("no device work")
     uses = summary.devices
@@ -51,11 +54,14 @@ def test_all_three_agree(path: Path, tmp_path: Path) -> None:
     overview = Overview(Stored(folder), "")
     heavy = overview.heavy((0, overview.length))
     assert sorted(one["busy"] for one in heavy["devices"]) == sorted(use.busy for use in uses)
-    assert heavy["length"] == summary.longest
-    if len(heavy["device"]) < HEAVIEST:  # all names are listed
+    if len(summary.sources) == 1:  # clocks of several differ
+        assert heavy["length"] == summary.longest
+    is_one = len(summary.sources) == 1  # of several some may have tables alone, which have no time to be drawn at
+    if is_one and len(heavy["device"]) < HEAVIEST:  # all names are listed
         assert sum(time for _, time, _ in heavy["device"]) <= summary.total  # streams that overlap count twice there
         counts: dict[str, int] = {}
         for name, _, count in heavy["device"]:
             operation = heavy["names"][name][1]
             counts[operation] = counts.get(operation, 0) + count
-        assert counts == {group.key: group.count for group in summary.groups["operation"]}
+        groups = summary.groups.get("operation", [Group(OTHER, summary.total, summary.count)])
+        assert counts == {group.key: group.count for group in groups}

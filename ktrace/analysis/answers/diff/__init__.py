@@ -16,6 +16,7 @@ comparable   in what else the sides differ: devices, ranks, versions, grids, ker
 ranks        the rank that others wait for, waiting and transfer in collectives; the same rank on both sides
 places       the phase, batch size or pass in which work changed; why devices are idle for longer
 comparison   the comparison, its tables, and the conditions under which a pipeline fails
+gated        what these conditions found, as test cases and as annotations
 """
 
 from __future__ import annotations
