@@ -87,7 +87,7 @@ class DeviceEnergy:
 
 @dataclass
 class EnergyAnswer:
-    """What energy devices, operations, kernels and steps took; that of a step is all that its devices drew meanwhile."""
+    """What energy devices, operations, kernels and steps took; of a step it is all that its devices drew meanwhile."""
 
     devices: list[DeviceEnergy]
     operations: list[Joules]
