@@ -54,7 +54,7 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
-    from .figures import box_of, figures_of
+    from .figures import box_of, label_of
 
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines):
@@ -65,7 +65,7 @@ def probe(sample: Sample) -> Match | None:
     likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
     if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
         return None
-    found = [figures[0].name for line in likely if (figures := figures_of(line))]
+    found = [label for label in map(label_of, likely) if label is not None]
     labels = {re.sub(r"\d+", "", name) for name in found}
     if len(found) * 2 < len(likely) or not (is_page(sample) or len(found) >= _LEAST_LABELS <= len(labels) + 1):
         return None

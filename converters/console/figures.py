@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from ktrace.kit.text.headings import (
@@ -128,6 +129,13 @@ def figures_of(text: str) -> list[Figure]:
         figure.tag = tag
         figure.on_device |= bool(tag and DEVICE.search(tag))
     return figures
+
+
+@lru_cache(1024)
+def label_of(text: str) -> str | None:
+    """The label of the first duration on a line; a text is asked again without each layer that is around it."""
+    figures = figures_of(text)
+    return figures[0].name if figures else None
 
 
 def _ns(number: str | Decimal, unit: str) -> Decimal | None:
