@@ -43,7 +43,7 @@ _TIME = re.compile(r"\d ?(?:ns|us|µs|μs|ms|s)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us
 
 def is_page(sample: Sample) -> bool:
     """Whether the words of a page are there: what it measures are ranges of its work, and else figures of anything."""
-    return bool(sample.text) and _PAGE.search(sample.text[:_SEARCHED]) is not None
+    return _PAGE.search((sample.text or "")[:_SEARCHED]) is not None
 
 
 def probe(sample: Sample) -> Match | None:
