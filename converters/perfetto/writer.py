@@ -52,8 +52,9 @@ MOST_IN_AN_ARCHIVE = 1000
 class Writer:
     """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents.
 
-    Options of the conversion: `gpu` is the form of device work ("slices...": TrackEvents, else render stages). A trace that is one of several in an archive also has `machine`, the number of its first machine; `origin`, the
-    earliest time in ns of all of them; and `unix`, which is "none" if they disagree on the time of day.
+    Options of the conversion: `gpu` is the form of device work ("slices...": TrackEvents, else render stages). A trace
+    that is one of several in an archive also has `machine`, the number of its first machine; `origin`, the earliest
+    time in ns of all of them; and `unix`, which is "none" if they disagree on the time of day.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:

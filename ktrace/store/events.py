@@ -393,9 +393,12 @@ class EventStore:
 
 
 def _first_number(columns: pa.RecordBatch, names: Iterable[str]) -> Int64:
-    """The first of these columns that has whole numbers, with 0 for null; all 0 if none has."""
-    found = [name for name in names if name in columns.schema.names and columns.schema.field(name).type == pa.int64()]
-    return values(columns, found[0] if found else "")[0]
+    """The first whole number but 0 in these columns of each row, 0 if there is none."""
+    found = np.zeros(columns.num_rows, np.int64)
+    for name in names:
+        if name in columns.schema.names and columns.schema.field(name).type == pa.int64():
+            found = np.where(found == 0, values(columns, name)[0], found)
+    return found
 
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, Bools]:
