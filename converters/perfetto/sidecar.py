@@ -18,6 +18,8 @@ tracks      uuid of a track with TrackEvents -> the track columns that aren't nu
             has one. A counter track also has its name and unit, as in the rows
 queues      hw_queue_iid of a GpuRenderStageEvent -> the same, and `gpu`: the machine and the number of its GPU there
 
+The work on a lane of graphs has context and stream as arguments: the lane's columns lack them, and `track`.
+
 Packets of sequences from 2^30 on are derived from the others, for viewers alone: the busy pieces of devices.
 
 Catalog and links come first, tracks and queues before their first use: the rest of a cut trace has them.
@@ -137,7 +139,7 @@ def parse_begin(text: str) -> Sidecar | None:
 
 
 def begin_text(origin_ns: int, gpu: str) -> str:
-    """The text of the first packet. `gpu` is the form of device work, "stages" or "slices"."""
+    """The text of the first packet. `gpu` is the form of device work, "stages", "slices" or one of these by stream."""
     return dump_json({"ktrace": VERSION, "part": "begin", "origin_ns": origin_ns, "gpu": gpu})
 
 

@@ -52,9 +52,9 @@ MOST_IN_AN_ARCHIVE = 1000
 class Writer:
     """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents.
 
-    Options of the conversion: `gpu` is the form of device work ("slices": TrackEvents, anything else: render stages). A
-    trace that is one of several in an archive also has `machine`, the number of its first machine; `origin`, the
-    earliest time in ns of all of them; and `unix`, which is "none" if they disagree on the time of day.
+    Options of the conversion: `gpu` is the form of device work ("slices...": TrackEvents, else render stages). A trace
+    that is one of several in an archive also has `machine`, the number of its first machine; `origin`, the earliest
+    time in ns of all of them; and `unix`, which is "none" if they disagree on the time of day.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
@@ -66,7 +66,8 @@ class Writer:
         self._busy = BusyPieces(MOST_IN_AN_ARCHIVE if self._first else MOST_PIECES)
         self._steps, self._taken = Steps(), TakenNames()
         self._work: tuple[int, int] | None = None  # from the first to the last time of slices of threads and devices
-        self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
+        form = conversion.options.get("gpu", "auto")
+        self._form, self._gpu = "stages" if form == "auto" else form, form.split("-")[0]
         self._rows = 0
 
     def start(self, timeline: Timeline) -> None:
@@ -95,7 +96,7 @@ class Writer:
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
             self._machines[one] = Machine(self._output, mine, one, counters, stacks)
-        self._output.write_sidecar([begin_text(origin, self._gpu)])
+        self._output.write_sidecar([begin_text(origin, self._form)])
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
         self._output.write_sidecar(catalog_texts(map(_fact, rows)))
         self._output.write_sidecar(link_texts(timeline.links()))

@@ -243,9 +243,10 @@ to_option = click.option(
 
 gpu_option = click.option(
     "--gpu",
-    type=click.Choice(["auto", "stages", "slices"]),
+    type=click.Choice(["auto", "stages", "slices", "stages-by-stream", "slices-by-stream"]),
     default="auto",
-    help="How a Perfetto trace shows device work: as stages of a GPU (viewers from v55 on) or as slices (any viewer).",
+    help="How a Perfetto trace shows device work: as stages of a GPU (viewers from v55 on) or as slices (any viewer). "
+    "Many streams of graphs are folded into lanes, except by stream.",
 )
 
 strict_option = click.option(

@@ -29,8 +29,9 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     if fmt.timeline:
         from ktrace.stages.order import order
 
-        lanes = not fmt.overlap or conversion.options.get("gpu") == "slices"
-        timeline = order(layout(batches, report), report, device_lanes=lanes)
+        form = conversion.options.get("gpu", "")
+        lanes, folds = not fmt.overlap or form.startswith("slices"), fmt.overlap and not form.endswith("by-stream")
+        timeline = order(layout(batches, report), report, device_lanes=lanes, graph_lanes=folds)
         ledger = report.stage(fmt.name)
         writer.start(timeline)
         for ordered in prefetch(timeline.batches()):

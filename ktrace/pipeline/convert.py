@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ktrace.stages.align import Align
 
 #: Ways in which Perfetto traces show device work; "auto" means "stages".
-GPU_FORMS = ("auto", "stages", "slices")
+GPU_FORMS = ("auto", "stages", "slices", "stages-by-stream", "slices-by-stream")
 
 #: Writes batches to an output.
 Write = Callable[[Iterable[Batch], Conversion], None]
@@ -162,9 +162,10 @@ def convert(
     formulas : bool
         Write texts of a CSV that begin like formulas (=, +, -, @) as they are; by default an apostrophe is put before
         them, since spreadsheets would evaluate them.
-    gpu : {"auto", "stages", "slices"}
+    gpu : {"auto", "stages", "slices", "stages-by-stream", "slices-by-stream"}
         How a Perfetto trace shows device work: as "stages" of a GPU, which viewers from v55 on show with all their
-        data, or as "slices" on a track for each stream, which any viewer shows. "auto" is stages.
+        data, or as "slices" on a track for each stream, which any viewer shows. "auto" is stages. Many streams of
+        graphs are folded into lanes, except "by-stream".
     strict : bool
         Fail where anything had to be repaired, skipped or cut off.
     overwrite : bool, optional

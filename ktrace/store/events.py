@@ -209,8 +209,13 @@ class Tally(msgspec.Struct):
 
 
 #: What a row is, as bits of `flags`. WORK: device work. RANGE: encloses or repeats other rows. LAID_OUT: a row of a
-#: table, on its own track. LAUNCHED: the call that launched it is known (`join_launches`).
-SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT, RANGE = (1 << bit for bit in range(9))
+#: table, on its own track. LAUNCHED: the call that launched it is known (`join_launches`). GRAPH: work of a graph.
+SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT, RANGE, GRAPH = (1 << bit for bit in range(10))
+
+#: The arguments with the number of the graph that runs a piece of work, and of its node there, as Kineto, Nsight
+#: Systems and rocprofiler-sdk call them. Some write 0 for work of no graph.
+_GRAPHS = ("args.graph id", "args.graphId", "args.graphExecId", "args.graph_exec_id")
+_NODES = ("args.graph node id", "args.graphNodeId", "args.graph_node_id")
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
@@ -230,6 +235,7 @@ class EventStore:
 
     `keys` has a row for each event, at its place: ts, end, id, track, flags. The end of a point is its ts, as is that
     of a slice without an end until `end_unfinished`. `removed` counts the rows that were left out, by kind of issue.
+    `graphs` has the numbers of the graphs whose work is on a track, 0 where it isn't known.
     """
 
     def __init__(self, spill: Spill, words: Vocabularies, tracks: TrackIndex) -> None:
@@ -248,6 +254,7 @@ class EventStore:
             spill, "correlated", [("correlation", "i8"), ("place", "i8"), ("track", "i4"), ("launch", "?")]
         )
         self.removed = {"time-range": Tally(), "negative-duration": Tally()}
+        self.graphs: dict[int, set[int]] = {}
 
     def add(self, columns: pa.RecordBatch) -> None:
         """Keeps the events of a batch, which may be empty: a reader may have left out all of its rows."""
@@ -298,6 +305,7 @@ class EventStore:
         id_ = columns.column("id").to_numpy()
         dur, has_dur = values(columns, "dur")
         flags = self._flags(columns, has_dur)
+        self._note_graphs(columns, track, flags)
         is_slice = (flags & SLICE) != 0
         far = (ts >= LIMIT) | (ts <= -LIMIT) | (dur >= LIMIT)
         self._leave_out("time-range", far, flags, columns)
@@ -329,6 +337,14 @@ class EventStore:
             synthetic = self.words["timing"].where(columns.column("timing"), "synthetic".__eq__)
             flags[synthetic & own_track] |= LAID_OUT
         return flags
+
+    def _note_graphs(self, columns: pa.RecordBatch, track: Int32, flags: UInt16) -> None:
+        """Sets the flag of work of graphs, and notes which graphs have work on each track."""
+        graph, node = (_first_number(columns, names) for names in (_GRAPHS, _NODES))
+        rows = np.flatnonzero((flags & WORK != 0) & ((graph != 0) | (node != 0)))
+        flags[rows] |= GRAPH
+        for one, number in np.unique(np.stack((track[rows], graph[rows])), axis=1).T.tolist() if len(rows) else ():
+            self.graphs.setdefault(one, set()).add(number)
 
     def _leave_out(self, issue: str, which: Bools, flags: UInt16, columns: pa.RecordBatch) -> None:
         if which.any():
@@ -374,6 +390,15 @@ class EventStore:
         part[used] = np.arange(len(used))
         parts = [self._batches.get(int(batch)) for batch in used]
         return GatheredRows(parts, part[number], places - starts[number], self.words)
+
+
+def _first_number(columns: pa.RecordBatch, names: Iterable[str]) -> Int64:
+    """The first whole number but 0 in these columns of each row, 0 if there is none."""
+    found = np.zeros(columns.num_rows, np.int64)
+    for name in names:
+        if name in columns.schema.names and columns.schema.field(name).type == pa.int64():
+            found = np.where(found == 0, values(columns, name)[0], found)
+    return found
 
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, Bools]:

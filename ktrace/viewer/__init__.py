@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 PORT = 9001
 
 #: The form of device work, recorded in the first packet of a trace that ktrace wrote.
-GPU_FORM = re.compile(rb'"gpu":"(\w+)"')
+GPU_FORM = re.compile(rb'"gpu":"([\w-]+)"')
 
 
 class View:
@@ -168,7 +168,7 @@ def served(
         Let Perfetto's engine on this machine load the trace, all of it, instead of the browser.
     cached : bool
         Keep what an overview needs for the next time (`ktrace cache`).
-    gpu : {"auto", "stages", "slices"}
+    gpu : {"auto", "stages", "slices", "stages-by-stream", "slices-by-stream"}
         As for `ktrace.convert`; "auto" is what the UI shows best. A trace that ktrace wrote in the other form is
         converted.
     selection, progress, **options
@@ -233,7 +233,7 @@ def _overview(
 ) -> View:
     """Serves an overview until the stack closes."""
     files = {} if ui is None else ui_files(ui)
-    shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=gpu != "slices")
+    shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=not gpu.startswith("slices"))
     server, url = overviews.serve_overview(whole, PORT, shown, files, gpu=gpu)
     stack.callback(server.close)
     return View(url, server.fetched, account, overview=whole)
@@ -255,13 +255,14 @@ def _trace(
     stack.callback(server.close)
     if seen and not os.path.samestat(seen, os.fstat(server.stream.fileno())):
         raise InputError("became another file while it was opened", path=str(trace), remedy="open it again")
-    return View(link(page, url, _expanded(account, gpu), pins=gpu != "slices"), server.fetched, account, engine=loader)
+    shown = link(page, url, _expanded(account, gpu), pins=not gpu.startswith("slices"))
+    return View(shown, server.fetched, account, engine=loader)
 
 
 def _expanded(account: Report | None, gpu: str) -> str:
     """The tracks that are opened at first."""
     tables = account is not None and account.rows["summaries"]
-    return ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
+    return ALL_TRACKS if tables or gpu.startswith("slices") else GPU_TRACKS
 
 
 #: What `view` serves at present, at most one: there is one port for the page of the Perfetto UI.

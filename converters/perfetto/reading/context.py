@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -223,17 +223,19 @@ class Tracks:
             number = self._of_key[key] = self.add(TrackPlace({"source": self._label} | given))
         return number
 
-    def queue(self, iid: int, *, has_context: bool) -> int | None:
+    def queue(self, iid: int, arguments: Mapping[str, Any]) -> int | None:
         """Returns the index of the place that the sidecar has for a hardware queue, None if it has none.
 
-        A stage without a context has none in its columns either: it shares the queue of a stream that has one.
+        A stage without a context has none in its columns either: it shares the queue of a stream that has one. On a
+        lane of graphs the arguments alone have context and stream.
         """
         if self._sidecar is None or iid not in self._sidecar.queues:
             return None
-        columns = _legal(self._sidecar.queues[iid])
-        if not has_context:
+        own = {name: arguments[name] for name in ("context", "stream") if name in arguments}
+        columns = _legal(own | self._sidecar.queues[iid])
+        if "context" not in own:
             columns.pop("context", None)
-        return self.keyed(("queue", iid, has_context), **columns)
+        return self.keyed(("queue", iid, *own.items()), **columns)
 
     def add(self, place: TrackPlace) -> int:
         """Adds a place and returns its index."""

@@ -194,7 +194,7 @@ def _look_up(
         kind = _kind(state, stage, category, is_interned=bool(kernel))
     arguments = _arguments(context, state, kernel)
     derived = _DERIVED if context.by_ktrace else frozenset()
-    place = context.tracks.queue(given.get("hw_queue_iid", -1), has_context="context" in arguments)
+    place = context.tracks.queue(given.get("hw_queue_iid", -1), arguments)
     if place is None:
         place = _place(context, state.machine, entries, given, specifications)
     return InternedStage(

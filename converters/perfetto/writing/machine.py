@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.timelines import PLAIN, plain
+from ktrace.kit.timelines import PLAIN, masked, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.catalog import Catalog
@@ -38,8 +38,8 @@ from .kernel_counters import (
     launch_arguments,
     metrics_of,
 )
-from .render_stages import Gpus, RenderStages, StageRows
-from .sequences import Events, Packets, TraceOutput, columns_of, host_and_gpu, of_machine, packet
+from .render_stages import OF_LANE, Gpus, RenderStages, StageRows
+from .sequences import Events, Packets, TraceOutput, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
 _EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
@@ -208,6 +208,8 @@ class Machine:
         columns = argument_columns(part)
         for name in ("kind", *TRACK_COLUMNS):  # the stage has the kind, its queue the track
             columns.pop(name, None)
+        if (on_lane := batch.track[rows] >= self._timeline.first_lane).any():
+            columns |= {name: masked(part.column(name), on_lane) for name in OF_LANE if part.has(name)}
         if part.has("cat"):
             columns["cat"] = part.column("cat")
         columns |= source_columns(part, STAGE_RESERVED, self._texts)
@@ -280,11 +282,10 @@ class Machine:
 
     def _write_definitions(self) -> None:
         """Writes the descriptors and texts that the next events refer to, and the columns of new tracks."""
-        queues = islice(self._gpus.queues.values(), self._queues_defined, None)
-        new = list(queues)
+        new = list(islice(self._gpus.queues.items(), self._queues_defined, None))
         stages = {
-            queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]}
-            for queue in new
+            queue.iid: self._output.columns_of(number) | {"gpu": [self._machine, queue.gpu.number]}
+            for number, queue in new
             if not queue.is_shared
         }
         self._queues_defined += len(new)

@@ -39,6 +39,9 @@ from .kernel_counters import REACHABLE
 #: Arguments that differ in every launch.
 _VARYING = frozenset({"id", "parent", "correlation", "external_id"})
 
+#: Arguments that tell where a stage on a lane of graphs was: they are interned, as they are of all others.
+OF_LANE = ("context", "stream")
+
 #: An argument is judged by this many rows.
 _SAMPLE = 4096
 
@@ -53,7 +56,7 @@ class InternedArguments:
     """Remembers the choice; an argument is judged when it occurs first."""
 
     def __init__(self) -> None:
-        self._judged: dict[str, bool] = dict.fromkeys(_VARYING, False)
+        self._judged: dict[str, bool] = dict.fromkeys(_VARYING, False) | dict.fromkeys(OF_LANE, True)
 
     def choose(self, columns: dict[str, pa.Array], track: Int32) -> set[str]:
         """Returns the names of the arguments that are interned with the kernel."""

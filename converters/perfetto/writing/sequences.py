@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from ktrace.model.arrays import Int64
-from ktrace.model.tracks import Track
 from ktrace.parallel.threads import InOrder
 from ktrace.report import Report
 from ktrace.stages.order import Timeline
@@ -149,7 +148,7 @@ class TraceOutput(msgspec.Struct):
         self.write_sidecar(place_texts("queues", queues.items()))
 
     def _new_lanes(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        of = cache(lambda number: columns_of(self.timeline.tracks[number]))  # a track may have very many lanes
+        of = cache(self.columns_of)  # a track may have very many lanes
         for uuid, number in islice(self.tracks.lanes(), self._described[0], None):
             self._described[0] += 1
             yield uuid, of(number)
@@ -157,9 +156,11 @@ class TraceOutput(msgspec.Struct):
     def _new_counters(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for uuid, number, name, unit in islice(self.tracks.counters(), self._described[1], None):
             self._described[1] += 1
-            yield uuid, columns_of(self.timeline.tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
+            yield uuid, self.columns_of(number) | {"counter": name} | ({"unit": unit} if unit else {})
 
-
-def columns_of(track: Track) -> dict[str, Any]:
-    """The track columns that aren't null."""
-    return {name: value for name, value in track._asdict().items() if value is not None}
+    def columns_of(self, number: int) -> dict[str, Any]:
+        """The columns of a track that aren't null; of a lane without its name, which isn't the source's."""
+        columns = self.timeline.tracks[number]._asdict()
+        if number >= self.timeline.first_lane:
+            del columns["track"]
+        return {name: value for name, value in columns.items() if value is not None}

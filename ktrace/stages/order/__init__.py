@@ -9,6 +9,7 @@ its lane, arrows are attached to rows, and launches are joined with their work. 
     pairing    makes slices of begins and ends that the source wrote apart; for table writers, too
     links      arrows, of the source and from calls to the work they launched, and the events and slices of their ends
     sweep      sorts range after range (of many events at one time, part by part), assigns lanes, and completes the rows
+    graph_lanes  puts the work of many streams of graphs on few tracks, where that is wanted
     nesting    how the slices of a track nest, their lanes, and which one encloses a time
 
 Events wait in `ktrace.store.events` meanwhile.
@@ -30,6 +31,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.tracks import Track
 from ktrace.report import Report
+from ktrace.stages.order.graph_lanes import fold
 from ktrace.stages.order.links import (
     LinkStore,
     SliceAttacher,
@@ -147,12 +149,16 @@ class TimelineBatch:
 
 @dataclass
 class Timeline:
-    """All events of a trace in order. `start` and `end` span all slices and points, in ns (0, 0 if there are none)."""
+    """All events of a trace in order. `start` and `end` span all slices and points, in ns (0, 0 if there are none).
+
+    From `first_lane` on, `tracks` are lanes of graphs: they have no stream, and each of their rows has its own.
+    """
 
     catalog: Catalog
     tracks: list[Track]
     start: int
     end: int
+    first_lane: int
     _batches: Callable[[], Iterator[TimelineBatch]] = field(default=lambda: iter(()), repr=False)
     _links: Callable[[], Iterator[pa.RecordBatch]] = field(default=lambda: iter(()), repr=False)
 
@@ -170,6 +176,7 @@ def order(
     report: Report,
     *,
     device_lanes: bool = True,
+    graph_lanes: bool = False,
     spill_bytes: int = SPILL_BYTES,
     range_rows: int = RANGE_ROWS,
 ) -> Timeline:
@@ -178,17 +185,20 @@ def order(
     Summaries must have passed through `layout` before. Above `spill_bytes` of Arrow data, batches go to a
     temporary folder, which is removed when the last batch was taken or the timeline is garbage collected.
     A batch of the timeline has about `range_rows` rows. Without `device_lanes` the rows that are
-    `TimelineBatch.work` may overlap: all are on lane 0 and have no ends.
+    `TimelineBatch.work` may overlap: all are on lane 0 and have no ends. With `graph_lanes` the streams of graphs are
+    folded if they are many (`ktrace.stages.order.graph_lanes`).
     """
     spill = Spill(spill_bytes)
     try:
-        return _order(batches, report, spill, range_rows, device_lanes)
+        return _order(batches, report, spill, range_rows, device_lanes, graph_lanes)
     except BaseException:
         spill.close()
         raise
 
 
-def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, device_lanes: bool) -> Timeline:
+def _order(
+    batches: Iterable[Batch], report: Report, spill: Spill, size: int, device_lanes: bool, graph_lanes: bool
+) -> Timeline:
     words = Vocabularies()
     index = TrackIndex(words)
     catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words)
@@ -233,10 +243,13 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
         if rows:
             report.issue(kind, "timeline", rows=rows)
 
-    shown, numbers = _shown(tracks, ordered)
+    lanes = fold(store, ordered, tracks, spill, size) if graph_lanes else []
+    on_device = OnDevice.from_tracks([*tracks, *lanes], with_ranges=not device_lanes)
+    shown, numbers = _shown([*tracks, *lanes], ordered)
     at_once = store.at_once(size)
     ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill, at_once)
-    return Timeline(catalog, shown, start, end, ordered_batches.batches, links.rows)
+    first_lane = int(np.count_nonzero(numbers[: len(tracks)] >= 0))
+    return Timeline(catalog, shown, start, end, first_lane, ordered_batches.batches, links.rows)
 
 
 def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
