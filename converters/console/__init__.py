@@ -4,6 +4,9 @@
     [gpu] matmul 123456 ns
     upload: 1.23 ms                        also console.time's: 1.23ms, 3ms - timer ended, 1:02.345 (m:ss.mmm)
     load time =  3692.32 ms / 5.6 ms per layer
+    sort - avg 1.2 ms (min 1.0, max 1.4)   also: sort: count = 5, avg = 1.2 ms; sort took 1.2 ± 0.1 ms
+    Running kernel 'fill'                  what a time without a name in the line below is of
+    Completed in 1.2 ms
     [tfjs] {"kernels":[{"name":"Relu","kernelTimeMs":6.135,"inputShapes":[[32,64]]}]}
     %cRelu             	%c6.10ms	%c2D 32,64         	%c2048	%cx: 2D 32,64 	%c font-weight:bold color:red
     │ (index) │ name     │ ms   │                           console.table
@@ -38,7 +41,9 @@ _INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTIL
 _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )
-_TIME = re.compile(r"\d ?(?:ns|us|µs|μs|ms|s)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]")
+_TIME = re.compile(
+    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|\((?:in )?(?:seconds|[mu]s)\)|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
+)
 
 
 def is_page(sample: Sample) -> bool:

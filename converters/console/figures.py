@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from ktrace.kit.text.headings import (
@@ -57,6 +58,36 @@ _OTHER_TIME = re.compile(rf"^/\S|(?<![\w.])(?:{_NUMBER}) ?(?:{_UNITS})(?!\w| per
 #: A label of more words is rather a sentence.
 _MOST_WORDS = 10
 
+#: How far repeats spread, behind their mean: `1.2 ± 0.1 ms`, `1.2 ms +- 0.1 ms`.
+_SPREAD = re.compile(rf"(?P<of_mean> ?(?:{_UNITS}))?\s?(?:±|\+/?-)\s*(?:{_NUMBER})(?P<of_spread> ?(?:{_UNITS})\b)?")
+#: A row of cells without headings whose first cell is a time: `| 7.43 ms | gemm |`.
+_FIRST = re.compile(rf"\| *(?P<number>{_NUMBER}) ?(?P<unit>{_UNITS}) *\| *(?P<label>[A-Za-z_][^|]{{0,199}}?) *\|?")
+#: Words of a label that say which statistic of repeats its time is.
+_STATISTIC = {
+    **dict.fromkeys(("avg", "average", "mean"), "avg"),
+    **dict.fromkeys(("med", "median", "p50"), "median"),
+    **{"min": "min", "minimum": "min", "best": "min", "fastest": "min"},
+    **{"max": "max", "maximum": "max", "worst": "max", "slowest": "max"},
+    **dict.fromkeys(("std", "stddev", "stdev", "sd"), "stddev"),
+    **{"p95": "p95", "p99": "p99", "total": "total", "sum": "total"},
+    **dict.fromkeys(("count", "calls", "n"), "count"),
+}
+_TIMED = re.compile(r"times?|latency|duration|runtime|elapsed")
+_MEMBER = re.compile(
+    rf"(?P<key>[A-Za-z]\w{{0,9}}|\d\d?%)(?:\s?[=:]\s?|\s)(?P<number>{_NUMBER})(?: ?(?P<unit>{_UNITS})(?!\w))?(?!\w)"
+)
+_UNIT_OF_LABEL = re.compile(rf"\s?[(\[](?:in )?({_UNITS})[)\]](?:\s-\s\d{{1,9}}\s[a-z]{{1,9}}$)?")
+#: Words of which no label is a name: what was done, and that it is a time. The name stands in a line above.
+_SAYS_TIME = re.compile(
+    r"(?i)(?:(?:time|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
+    r"|device|total|avg|average|mean|median|min|minimum|best|max|maximum)\b[\s:_-]*){1,4}"
+)
+_NAMING = re.compile(
+    r"(?i)(?:(?:running|executing|launching|launched|benchmarking|profiling|timing|testing|starting)\s+(?:the\s+)?)?"
+    r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name)\b(?:\s+name)?\s*[:=]?\s+"
+    r"(?P<quote>['\"`]?)(?P<name>[A-Za-z_][^'\"`=|]{0,199}?)(?P=quote)(?:\s?\.{3}|:)?"
+)
+
 _ALONE = re.compile(rf"(?:{_NUMBER}) ?(?:{_UNITS})")
 _LONG = re.compile(
     r"(?P<label>\S.{0,199}?):\s*(?:(?P<h>\d{1,4}):)?(?P<m>\d{1,4}):(?P<s>\d\d(?:\.\d{1,9})?) \((?:h:)?m{1,2}:ss\.mmm\)"
@@ -94,7 +125,8 @@ _TOLERANCE, _LEAST_TOLERANCE = Decimal("0.01"), Decimal(1000)
 class Figure:
     """A labelled duration in ns. `interval` is start and length, in whole ns, where the line has both ends.
 
-    `without` are members of the same list that have no duration.
+    `without` are members of the same list that have no duration. `statistics` are those of repeats, as columns of a
+    summary, of which `dur` is the first: no part of a sum.
     """
 
     name: str
@@ -106,6 +138,7 @@ class Figure:
     without: int = 0
     columns: dict[str, int] = field(default_factory=dict)
     args: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, float] = field(default_factory=dict)
 
 
 def figures_of(text: str) -> list[Figure]:
@@ -148,7 +181,14 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
     if found := _LONG.fullmatch(text):
         seconds = (int(found["h"] or 0) * 60 + int(found["m"])) * 60 + Decimal(found["s"])
         return [Figure(found["label"], seconds * TIME_NS["s"], on_device=False)]
-    text, args = _without_rest(text)
+    if found := _FIRST.fullmatch(text):
+        dur = _ns(found["number"], found["unit"])
+        return [Figure(found["label"], dur, on_device=False)] if dur is not None else []
+    if statistics := _of_statistics(text):
+        return [statistics]
+    single = _SPREAD.sub(lambda spread: spread["of_mean"] or spread["of_spread"] or "", text)
+    is_mean = single != text
+    text, args = _without_rest(single)
     found = _CLEAR.fullmatch(text)
     if not found:
         bare = _BARE.fullmatch(text)
@@ -159,7 +199,70 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
     words = re.sub(r"(?:<|\(\w|\[).*", "", label)  # without the arguments of a kernel
     is_label = label and words.count(" ") < _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
     is_label = is_label and not label[:1].isdigit()
-    return [Figure(label, dur, on_device=False, args=args)] if dur is not None and is_label else []
+    if dur is None or not is_label:
+        return []
+    figure = Figure(label, dur, on_device=False, args=args)
+    if statistic := "avg" if is_mean else _statistic_in(label):
+        figure.statistics = {statistic: float(dur)}
+    return [figure]
+
+
+def _statistic_in(label: str) -> str:
+    """The statistic that a label states of a time, `avg` for `Average kernel time`; "" for none, as for `max pool`."""
+    words = re.findall(r"[^\s()\[\],]+", label.lower())
+    found = [key for word in words if (key := _STATISTIC.get(word, "")) not in ("", "count", "total")]
+    is_time = any(_TIMED.fullmatch(word) for word in words) or bool({*words} & {"avg", "average"})
+    return found[0] if len(found) == 1 and is_time else ""
+
+
+def _of_statistics(text: str) -> Figure | None:
+    """`load: count = 5, avg = 15.88 ms` and `sort - avg 1.2 ms (min 1.0, max 1.4)`: two statistics of one thing.
+
+    A number without a unit has that of the time before it, else of the label, `sort times (in seconds)`, or of the only
+    one that has any. None if a member is of another kind, or none is a middle or a total.
+    """
+    members = list(_MEMBER.finditer(text))
+    if len(members) < 2 or not members[0].start():
+        return None
+    between = [text[one.end() : two.start()] for one, two in pairwise(members)] + [text[members[-1].end() :]]
+    whole = text[: members[0].start()].rstrip(" (:-=,[|").strip()
+    stated, label = _UNIT_OF_LABEL.search(whole), _MARK.sub("", _UNIT_OF_LABEL.sub("", whole))
+    keys = [_STATISTIC.get(member["key"].lower(), "") for member in members]
+    known = [key for key in keys if key]
+    others = [member["key"] for member, key in zip(members, keys, strict=True) if not key and "%" not in member["key"]]
+    if others or len({*known}) < len(known) or not {*known} & {"avg", "median", "total"} or not label[:1].isalpha():
+        return None
+    if any(gap.strip(" ,;/()|[]") for gap in between) or label.count(" ") >= _MOST_WORDS or _OTHER_TIME.search(label):
+        return None
+    units = [member["unit"] for member in members if member["unit"]]
+    unit = stated[1] if stated else units[-1] if len({*units}) == 1 else ""
+    statistics: dict[str, float] = {}
+    for member, key in zip(members, keys, strict=True):
+        if key == "count":
+            statistics[key] = int(member["number"].replace(",", "")) if member["number"].isdigit() else -1
+        elif key:
+            unit = member["unit"] or unit
+            dur = _ns(member["number"], unit) if unit else None
+            statistics[key] = -1 if dur is None else float(dur)
+    if any(value < 0 for value in statistics.values()):
+        return None
+    first = next(Decimal(value) for key, value in statistics.items() if key in ("avg", "median", "total"))
+    return Figure(label, first, on_device=False, statistics=statistics)
+
+
+def says_time_alone(label: str) -> bool:
+    """Whether a label has no name, such as `Completed kernel` and `Average time`: what was timed stands above it."""
+    return _SAYS_TIME.fullmatch(label) is not None
+
+
+def named_in(text: str) -> str | None:
+    """What a line without a time says is timed below: X for `Running kernel 'X'`, `Kernel: X`; None for another line."""
+    prefix = _PREFIX.match(text)
+    rest = text[prefix.end() if prefix else 0 :].strip()
+    tagged = _TAG.match(rest)
+    found = _NAMING.fullmatch(rest[tagged.end() :] if tagged else rest)
+    is_name = found and (found["quote"] or found["name"].count(" ") < 1 or "(" in found["name"] or "<" in found["name"])
+    return found["name"].strip() if found and is_name else None
 
 
 def _without_rest(text: str) -> tuple[str, dict[str, str]]:

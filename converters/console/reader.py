@@ -13,7 +13,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from . import is_page
-from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of
+from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of, named_in, says_time_alone
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
 LONGEST = 1 << 20
@@ -34,6 +34,7 @@ class _Console:
         self._kind = "range" if is_page(source.sample()) else "metric"
         self._box: Box | None = None
         self._tables = 0
+        self._above: str | None = None  # what the line above says is timed below
 
     def read(self) -> Iterator[Batch]:
         self._rows.tool_and_clock("console", "page")
@@ -73,7 +74,11 @@ class _Console:
         """Reads the durations of a line; without any, the line stays unrecognised."""
         figures = figures_of(text) if len(text) <= LONGEST else []
         if not figures:
+            self._take_name(text)
             return
+        above, self._above = self._above, None
+        if above and len(figures) == 1 and says_time_alone(figures[0].name):
+            figures[0].name = above
         if any(figure.dur < 0 for figure in figures):
             self._lines.skip("negative-duration", f"{min(figure.dur for figure in figures)} ns")
             return
@@ -85,6 +90,15 @@ class _Console:
             if figure.is_rounded:
                 self._report.issue("rounded", f"line {number}")
         self._lines.used()
+
+    def _take_name(self, text: str) -> None:
+        """Keeps what a line names, if the line below it has a time without a name."""
+        below = self._lines.peek() or ""
+        self._above = named_in(text) if len(text) <= LONGEST else None
+        if self._above and len(found := figures_of(below)) == 1 and says_time_alone(found[0].name):
+            self._lines.structure()
+        else:
+            self._above = None
 
     def _add(self, figure: Figure) -> None:
         total = is_total(figure.name)
@@ -98,6 +112,9 @@ class _Console:
             self._rows.event(kind, figure.name, ts=start, dur=dur, cat=figure.tag, track=track, **columns)
             return
         columns |= {"scope": [figure.tag]} if figure.tag else {}
+        if figure.statistics:
+            self._rows.summary("metric", figure.name, unit="ns", **(columns | figure.statistics))
+            return
         if not total and kind != "metric":
             columns["count"] = 1
         self._rows.summary("total" if total else kind, figure.name, unit="ns", total=float(figure.dur), **columns)

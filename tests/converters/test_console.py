@@ -239,3 +239,96 @@ def test_other_lines_are_no_labels(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(InputError):
         ktrace.read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[DEBUG] Running kernel 'Pad'\n[DEBUG] Completed kernel in 1.5 ms\n[DEBUG] Running kernel 'Xgemm'\n"
+            "[DEBUG] Completed kernel in 55 ms\n",
+            [("Pad", 1_500_000), ("Xgemm", 55_000_000)],
+        ),
+        ("kernel gemm\n  time: 1.2 ms\nkernel copy\n  time: 3 us\n", [("gemm", 1_200_000), ("copy", 3000)]),
+        ("Benchmark: sort\nelapsed = 2 s\nKernel: void f<int>(int *)\ntook 4 ms\nscan: 1 ms\n", None),
+    ],
+)
+def test_a_time_without_a_name_is_of_what_the_line_above_names(
+    text: str, expected: list[tuple[str, float]] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    found = rows(path, "summaries")
+    expected = expected or [("sort", 2e9), ("void f<int>(int *)", 4e6), ("scan", 1e6)]
+    assert [(row["name"], row["total"]) for row in found] == expected
+    assert not ktrace.read(path).report.issues.get("unrecognised")
+
+
+def test_a_named_time_keeps_its_name_and_a_line_between_parts_it_from_the_one_above(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(
+        "Running kernel 'Pad'\ncompilation: 7 ms\nRunning kernel 'Xgemm'\nwarming up\nCompleted kernel in 3 ms\n"
+        "kernel names are cut below\nElapsed: 5 ms\n"
+    )
+    found = rows(path, "summaries")
+    assert [row["name"] for row in found] == ["compilation", "Completed kernel", "Elapsed"]
+    assert ktrace.read(path).report.issues["unrecognised"].rows == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "figures"),
+    [
+        ("sort - avg 1.2 ms (min 1.0, max 1.4)", "sort", {"avg": 1_200_000, "min": 1_000_000, "max": 1_400_000}),
+        ("  load: count = 5, avg = 15.88 ms", "load", {"avg": 15_880_000, "count": 5}),
+        (
+            "sort times (in seconds) - 10 values (min=0.5 10%=0.6 median=0.75 90%=1 max=2)",
+            "sort times",
+            {"min": 5e8, "median": 7.5e8, "max": 2e9},
+        ),
+        ("scan [calls: 3, total: 9 us, mean: 3 us]", "scan", {"total": 9000, "avg": 3000, "count": 3}),
+        ("Kernel average time: 0.002+-0.0001 s", "Kernel average time", {"avg": 2_000_000}),
+        ("gemm took 3.5 ms ± 200 us", "gemm", {"avg": 3_500_000}),
+        ("Median latency = 4 us", "Median latency", {"median": 4000}),
+    ],
+)
+def test_statistics_of_a_label_are_no_part_of_a_sum(
+    line: str, name: str, figures: dict[str, float], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"WebGPU kernel\n{line}\nmax pool: 3 us\ncopy: 1 us\n")
+    found = rows(path, "summaries")
+    keys = ("total", "avg", "median", "min", "max", "stddev", "count")
+    assert (found[0]["kind"], found[0]["name"]) == ("metric", name)
+    assert {key: found[0][key] for key in keys if found[0].get(key) is not None} == figures
+    assert [(row["kind"], row["name"], row["total"]) for row in found[1:]] == [
+        ("range", "max pool", 3000),
+        ("range", "copy", 1000),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sort: avg=1.2, min=1.0, max=1.4",  # no unit
+        "sort: flops=3, avg=1.2 ms, min=1 ms",  # another member
+        "sort: min=1.2 ms, max=3 ms",  # no middle
+        "sort: avg=1.2 ms, avg=3 ms",
+        "sort: count=2.5, avg=3 ms",
+        "avg=1.2 ms, min=1.0 ms",  # no name
+        "we saw avg 1.2 ms there, and then min 1.0 ms",
+    ],
+)
+def test_other_members_are_no_statistics(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"WebGPU kernel\n{line}\nmax pool: 3 us\ncopy: 1 us\n")
+    assert [row["name"] for row in rows(path, "summaries")] == ["max pool", "copy"]
+
+
+def test_a_row_without_headings_may_begin_with_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("| 7.5 ms | gemm |\n| 6 us | copy\n| 3 s | 5 MB |\n| 1 ms | fill\n")
+    assert [(row["name"], row["total"]) for row in rows(path, "summaries")] == [
+        ("gemm", 7_500_000),
+        ("copy", 6000),
+        ("fill", 1_000_000),
+    ]
