@@ -42,7 +42,8 @@ _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )
 _TIME = re.compile(
-    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|\((?:in )?(?:seconds|[mu]s)\)|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
+    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|\((?:in )?(?:seconds|[mu]s)\)"
+    r"|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
 )
 
 

@@ -256,7 +256,7 @@ def says_time_alone(label: str) -> bool:
 
 
 def named_in(text: str) -> str | None:
-    """What a line without a time says is timed below: X for `Running kernel 'X'`, `Kernel: X`; None for another line."""
+    """What a line says is timed below it: X for `Running kernel 'X'` and `Kernel: X`; None for another line."""
     prefix = _PREFIX.match(text)
     rest = text[prefix.end() if prefix else 0 :].strip()
     tagged = _TAG.match(rest)
