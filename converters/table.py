@@ -42,6 +42,7 @@ from ktrace.kit.text.headings import (
     Figures,
     Heading,
     as_int64,
+    before_and_after,
     cell_quantity,
     figure,
     is_time,
@@ -753,21 +754,16 @@ def _add_variants(row: Row, rows: RowBuilder) -> tuple[str, str] | None:
         name = ", ".join(f"{table.headings[index].text} {row.cells[index].strip()}" for index in parameters)
     found = False
     for field, index in fields.items():
-        time = _ns(table.headings, row.cells, index) if field.startswith(_VARIANT) else None
-        if time is None:
-            continue
-        found = True
-        variant = table.headings[index].text
-        args = {"variant": variant, "cell": row.cells[index]}
-        rows.summary(
-            "metric",
-            f"{name}, {variant}",
-            table=table.ordinal,
-            scope=table.scope,
-            unit="ns",
-            avg=float(time),
-            args=args,
-        )
+        for cell, when in before_and_after(row.cells[index]) if field.startswith(_VARIANT) else ():
+            read = figure(cell)
+            time = nanoseconds(read.number, read.unit or table.headings[index].unit) if read else None
+            if time is None:
+                continue
+            found = True
+            variant = table.headings[index].text + when
+            args = {"variant": variant, "cell": row.cells[index]}
+            place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope, "args": args}
+            rows.summary("metric", f"{name}, {variant}", unit="ns", avg=float(time), **place)
     return None if found else ("bad-record", "no figure")
 
 
