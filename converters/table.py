@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice, permutations
+from itertools import islice, pairwise, permutations
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -401,10 +401,15 @@ def _with_total(headings: Sequence[Heading], fields: dict[str, int]) -> dict[str
 
 
 def _are_headings(headings: Sequence[Heading]) -> bool:
-    """Whether cells may be headings: hardly any is empty or a number, and none has a side of the table."""
+    """Whether cells may be headings: hardly any is empty or a number, none a time, and none has a side of the table."""
     blank = sum(not head.text for head in headings)
     numbers = sum(cell_quantity(head.text) is not None for head in headings)
-    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not any("|" in head.text for head in headings)
+    times = sum(_is_time_cell([head.text], 0) for head in headings)
+    times += sum(
+        not right.name and is_time(right.unit) and figure(left.text) is not None for left, right in pairwise(headings)
+    )
+    is_drawn = any("|" in head.text for head in headings)
+    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not times and not is_drawn
 
 
 def _may_be_heading(head: Heading) -> bool:

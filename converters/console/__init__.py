@@ -17,6 +17,7 @@ Programs whose words are known have formats of their own: this one comes last.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from ktrace.kit import Format, Match, Sample, Score
 
@@ -60,7 +61,7 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
-    from .figures import box_of, figures_of
+    from .figures import box_of, figures_of, named_in
 
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines):
@@ -71,9 +72,11 @@ def probe(sample: Sample) -> Match | None:
     likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
     if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
         return None
-    found = [figures[0].name for line in likely if (figures := figures_of(line))]
-    labels = {re.sub(r"\d+", "", name) for name in found}
-    if len(found) * 2 < len(likely) or not (is_page(sample) or len(found) >= _LEAST_LABELS <= len(labels) + 1):
+    found = [figures for line in likely if (figures := figures_of(line))]
+    names = [figure.name for figures in found for figure in figures]
+    names += [name for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
+    labels = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
+    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(labels) + 1):
         return None
     return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
 

@@ -571,3 +571,10 @@ def test_both_sides_of_an_arrow_are_figures_of_a_variant(tmp_path: Path) -> None
         "a, theirs": 2e6,
         "b, theirs": 7e6,
     }
+
+
+def test_a_line_with_a_time_is_no_heading(tmp_path: Path) -> None:
+    text = "Kernel A: 12.5 us\nKernel B: 2.5 us\nKernel C: 3.5 us\n"
+    found = of(text, tmp_path).summaries
+    assert len(found) == 3
+    assert sum(found.total) == 18_500
