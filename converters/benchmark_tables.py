@@ -224,12 +224,13 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the headings of a tool, or a time of MIOpenDriver."""
+    """DIALECT for the headings of a tool, or a time of MIOpenDriver; SHAPE for nvbench's log, as tables repeat it."""
+    log: Match | None = None
     if not may_have_tables(sample):
         return None
     for number, line in likely_lines(sample, WORDS):
         if _COLD.fullmatch(line.strip()):
-            return Match(Score.DIALECT, f"has a measurement in nvbench's log (line {number})")
+            log = log or Match(Score.SHAPE, f"has a measurement in nvbench's log (line {number})")
         if _ELAPSED.fullmatch(line.strip()):
             return Match(Score.DIALECT, f"has a time of MIOpenDriver (line {number})")
         table = headings_at(sample.lines, number, recognise)
@@ -237,7 +238,7 @@ def probe(sample: Sample) -> Match | None:
             return Match(Score.DIALECT, f"has a table of {tool.name} (line {number})")
         if _PRETTY.fullmatch(line) and sample.text and "\n  Problem ID: " in sample.text:
             return Match(Score.DIALECT, f"has an operation of cutlass_profiler (line {number})")
-    return None
+    return log
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
