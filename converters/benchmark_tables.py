@@ -6,6 +6,9 @@
     |  T  | N (pow2) | Samples | CPU Time  | Noise | GPU Time  | Noise |                                      nvbench
     | U32 |     2^16 |  39312x | 16.500 us | 4.51% | 12.600 us | 5.30% |  39,312 kernels of 12,600 ns on average
 
+Without its table nvbench's log says the same, in ms: `Run:  [1/2] copy [Device=0 T=U32 N=2^16]` and, below it,
+`Pass: Cold: 0.0126ms GPU, 0.0165ms CPU, 0.50s total GPU, 0.70s total wall, 39312x`.
+
 A tool below is the headings that tell it, and what its rows say. Candidates for one problem are a choice, and times of
 a benchmark of the host aren't work of a device: such measurements are metrics, which nothing adds up.
 
@@ -178,6 +181,7 @@ WORDS = (
     "gpu kernel time",
     "operation: ",
     "processid,",
+    "pass: cold: ",
 )
 
 #: Figures of which a measurement has one.
@@ -191,6 +195,11 @@ _ELAPSED = re.compile(
 _PRETTY = re.compile(
     r" +Operation: (?P<operation>\S.{0,1000})| +Runtime: (?P<runtime>\d{1,12}(?:\.\d{0,9})?(?:e[+-]?\d{1,2})?) +ms *"
 )
+#: What nvbench logs: a state of a benchmark, the mean GPU time of its samples, and the time of a batch of them.
+_RUN = re.compile(
+    r"Run:\s+\[\d{1,6}/\d{1,6}\] (?P<name>\S.{0,300}?) \[(?:Device=(?P<device>\d{1,4}) ?)?(?P<axes>[^\]]{0,500})\]"
+)
+_COLD = re.compile(r"Pass: Cold: (?P<time>\d{1,12}(?:\.\d{1,9})?)ms GPU, .{0,120}, (?P<samples>\d{1,18})x")
 
 
 def _words(headings: Sequence[Heading]) -> list[tuple[str, str]]:
@@ -215,10 +224,13 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the headings of a tool, or a time of MIOpenDriver."""
+    """DIALECT for the headings of a tool, or a time of MIOpenDriver; SHAPE for nvbench's log, as tables repeat it."""
+    log: Match | None = None
     if not may_have_tables(sample):
         return None
     for number, line in likely_lines(sample, WORDS):
+        if _COLD.fullmatch(line.strip()):
+            log = log or Match(Score.SHAPE, f"has a measurement in nvbench's log (line {number})")
         if _ELAPSED.fullmatch(line.strip()):
             return Match(Score.DIALECT, f"has a time of MIOpenDriver (line {number})")
         table = headings_at(sample.lines, number, recognise)
@@ -226,7 +238,7 @@ def probe(sample: Sample) -> Match | None:
             return Match(Score.DIALECT, f"has a table of {tool.name} (line {number})")
         if _PRETTY.fullmatch(line) and sample.text and "\n  Problem ID: " in sample.text:
             return Match(Score.DIALECT, f"has an operation of cutlass_profiler (line {number})")
-    return None
+    return log
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -243,6 +255,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             reading.text(item)
         yield from rows.ready()
     reading.flush()
+    reading.flush_log()
     yield from rows.rest()
 
 
@@ -256,6 +269,8 @@ class _Reading:
         self._known: set[tuple[str, str]] = set()
         self._tools: set[str] = set()
         self._seen: set[tuple[str, float | None]] = set()
+        self._run: re.Match[str] | None = None
+        self._log: list[tuple[str, dict[str, Any]]] = []  # of nvbench, whose tables repeat it
         self._repeats = False  # below "Winner:" of hipblaslt-bench
 
     def tool(self, tool: Tool | None) -> None:
@@ -291,6 +306,8 @@ class _Reading:
         """Adds what a line outside of tables says."""
         line = text.text.strip()
         self._repeats = self._repeats or line == "Winner:"
+        if self._logged(line):
+            return
         if found := _ELAPSED.fullmatch(line):
             following = self._lines.peek() or ""
             if following.startswith("stats: ") and "not implemented" not in following:
@@ -305,6 +322,32 @@ class _Reading:
             self._lines.became("folded")
         elif found := _PRETTY.fullmatch(text.text):
             self._pretty(found["operation"] or "", found["runtime"] or "")
+
+    def _logged(self, line: str) -> bool:
+        """Keeps what a line of nvbench's log says, until it is known whether a table says it, too."""
+        if found := _RUN.fullmatch(line):
+            self._run = found
+            self._lines.structure()
+        elif self._run and (found := _COLD.fullmatch(line)):
+            run, ns = self._run, nanoseconds(Decimal(found["time"]), "ms")
+            device = {"device": int(run["device"])} if run["device"] else {}
+            name = run["name"] + (f" [{run['axes']}]" if run["axes"] else "")
+            self._log.append((name, device | {"avg": float(ns or 0), "count": int(found["samples"])}))
+            self._run = None
+            self._lines.defer()
+        else:
+            return False
+        return True
+
+    def flush_log(self) -> None:
+        """Adds what nvbench's log measured, unless a table repeats it."""
+        if "nvbench" in self._tools and self._log:
+            self._lines.became("folded", len(self._log))
+        elif self._log:
+            self.tool(next(tool for tool in TOOLS if tool.name == "nvbench"))
+            for name, columns in self._log:
+                self._rows.summary("kernel", name, unit="ns", **columns)
+            self._lines.used(len(self._log))
 
     def _pretty(self, operation: str, runtime: str) -> None:
         """Reads the name of an operation of cutlass_profiler, or its time."""

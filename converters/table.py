@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice, permutations
+from itertools import islice, pairwise, permutations
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -42,6 +42,7 @@ from ktrace.kit.text.headings import (
     Figures,
     Heading,
     as_int64,
+    before_and_after,
     cell_quantity,
     figure,
     is_time,
@@ -401,10 +402,15 @@ def _with_total(headings: Sequence[Heading], fields: dict[str, int]) -> dict[str
 
 
 def _are_headings(headings: Sequence[Heading]) -> bool:
-    """Whether cells may be headings: hardly any is empty or a number, and none has a side of the table."""
+    """Whether cells may be headings: hardly any is empty or a number, none a time, and none has a side of the table."""
     blank = sum(not head.text for head in headings)
     numbers = sum(cell_quantity(head.text) is not None for head in headings)
-    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not any("|" in head.text for head in headings)
+    times = sum(_is_time_cell([head.text], 0) for head in headings)
+    times += sum(
+        not right.name and is_time(right.unit) and figure(left.text) is not None for left, right in pairwise(headings)
+    )
+    is_drawn = any("|" in head.text for head in headings)
+    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not times and not is_drawn
 
 
 def _may_be_heading(head: Heading) -> bool:
@@ -756,21 +762,16 @@ def _add_variants(row: Row, rows: RowBuilder) -> tuple[str, str] | None:
         name = ", ".join(f"{table.headings[index].text} {row.cells[index].strip()}" for index in parameters)
     found = False
     for field, index in fields.items():
-        time = _ns(table.headings, row.cells, index) if field.startswith(_VARIANT) else None
-        if time is None:
-            continue
-        found = True
-        variant = table.headings[index].text
-        args = {"variant": variant, "cell": row.cells[index]}
-        rows.summary(
-            "metric",
-            f"{name}, {variant}",
-            table=table.ordinal,
-            scope=table.scope,
-            unit="ns",
-            avg=float(time),
-            args=args,
-        )
+        for cell, when in before_and_after(row.cells[index]) if field.startswith(_VARIANT) else ():
+            read = figure(cell)
+            time = nanoseconds(read.number, read.unit or table.headings[index].unit) if read else None
+            if time is None:
+                continue
+            found = True
+            variant = table.headings[index].text + when
+            args = {"variant": variant, "cell": row.cells[index]}
+            place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope, "args": args}
+            rows.summary("metric", f"{name}, {variant}", unit="ns", avg=float(time), **place)
     return None if found else ("bad-record", "no figure")
 
 

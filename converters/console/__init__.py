@@ -4,6 +4,9 @@
     [gpu] matmul 123456 ns
     upload: 1.23 ms                        also console.time's: 1.23ms, 3ms - timer ended, 1:02.345 (m:ss.mmm)
     load time =  3692.32 ms / 5.6 ms per layer
+    sort - avg 1.2 ms (min 1.0, max 1.4)   also: sort: count = 5, avg = 1.2 ms; sort took 1.2 ± 0.1 ms
+    Running kernel 'fill'                  what a time without a name in the line below is of
+    Completed in 1.2 ms
     [tfjs] {"kernels":[{"name":"Relu","kernelTimeMs":6.135,"inputShapes":[[32,64]]}]}
     %cRelu             	%c6.10ms	%c2D 32,64         	%c2048	%cx: 2D 32,64 	%c font-weight:bold color:red
     │ (index) │ name     │ ms   │                           console.table
@@ -14,6 +17,7 @@ Programs whose words are known have formats of their own: this one comes last.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from ktrace.kit import Format, Match, Sample, Score
 
@@ -38,7 +42,10 @@ _INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTIL
 _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )
-_TIME = re.compile(r"\d ?(?:ns|us|µs|μs|ms|s)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]")
+_TIME = re.compile(
+    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|\((?:in )?(?:seconds|[mu]s)\)"
+    r"|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
+)
 
 
 def is_page(sample: Sample) -> bool:
@@ -54,7 +61,7 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
-    from .figures import box_of, label_of
+    from .figures import box_of, labels_of, named_in
 
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines):
@@ -65,9 +72,11 @@ def probe(sample: Sample) -> Match | None:
     likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
     if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
         return None
-    found = [label for label in map(label_of, likely) if label is not None]
-    labels = {re.sub(r"\d+", "", name) for name in found}
-    if len(found) * 2 < len(likely) or not (is_page(sample) or len(found) >= _LEAST_LABELS <= len(labels) + 1):
+    found = [labels for line in likely if (labels := labels_of(line))]
+    names = [name for labels in found for name in labels]
+    names += [name for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
+    labels = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
+    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(labels) + 1):
         return None
     return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from ktrace.kit.text.headings import (
@@ -33,6 +34,7 @@ from ktrace.kit.text.headings import (
 )
 from ktrace.kit.text.json_items import exact
 from ktrace.kit.text.numbers import TIME_NS, to_ns
+from ktrace.kit.text.titles import title_of
 
 #: What tools put before a message: a time of day, the place in a script, the level.
 _PREFIX = re.compile(
@@ -44,7 +46,7 @@ _TAG = re.compile(r"\[(?P<tag>[A-Za-z][\w .:/-]{0,40})\]:?\s*")
 _NUMBER = r"\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,18})?|\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,2})?"
 _UNITS = "|".join(sorted(TIME_NS, key=len, reverse=True))
 _CLEAR = re.compile(
-    r"(?P<label>[^\s:=|{}][^=|{}]{0,199}?)(?:\s*[:=]\s*|\s+(?:-|->|→|took|in|after)\s+|\s*\()"
+    r"(?P<label>[^\s:=|{}][^=|{}]{0,199}?)(?:\s*[:=|]\s*|\s+(?:-|->|→|took|in|after)\s+|\s*\.{2,80}\s*|\s*\()"
     rf"(?P<number>-?(?:{_NUMBER})) ?(?P<unit>{_UNITS})\)?(?:\s+-\s+timer ended)?\.?"
 )
 _BARE = re.compile(rf"(?P<label>[^\s=|{{}}][^=|{{}}]{{0,199}}?)\s+(?P<number>-?(?:{_NUMBER})) ?(?P<unit>{_UNITS})\.?")
@@ -57,6 +59,53 @@ _IN_BRACKETS = re.compile(r"\([^()]{0,200}\)|\[[^\[\]]{0,200}\]")
 _OTHER_TIME = re.compile(rf"^/\S|(?<![\w.])(?:{_NUMBER}) ?(?:{_UNITS})(?!\w| per )")
 #: A label of more words is rather a sentence.
 _MOST_WORDS = 10
+
+#: How far repeats spread, behind their mean: `1.2 ± 0.1 ms`, `1.2 ms +- 0.1 ms`.
+_SPREAD = re.compile(rf"(?P<of_mean> ?(?:{_UNITS}))?\s?(?:±|\+/?-)\s*(?:{_NUMBER})(?P<of_spread> ?(?:{_UNITS})\b)?")
+#: A row of cells without headings whose first cell is a time: `| 7.43 ms | gemm |`.
+_FIRST = re.compile(rf"\| *(?P<number>{_NUMBER}) ?(?P<unit>{_UNITS}) *\| *(?P<label>[A-Za-z_][^|]{{0,199}}?) *\|?")
+#: Words of a label that say which statistic of repeats its time is.
+_STATISTIC = {
+    **dict.fromkeys(("avg", "average", "mean"), "avg"),
+    **dict.fromkeys(("med", "median", "p50"), "median"),
+    **{"min": "min", "minimum": "min", "best": "min", "fastest": "min"},
+    **{"max": "max", "maximum": "max", "worst": "max", "slowest": "max"},
+    **dict.fromkeys(("std", "stddev", "stdev", "sd"), "stddev"),
+    **{"p95": "p95", "p99": "p99", "total": "total", "sum": "total"},
+    **dict.fromkeys(("count", "calls", "n"), "count"),
+}
+_TIMED = re.compile(r"times?|latency|duration|runtime|elapsed")
+_MEMBER = re.compile(
+    rf"(?P<key>[A-Za-z]\w{{0,9}}|\d\d?%)(?:\s?[=:]\s?|\s)(?P<number>{_NUMBER})(?: ?(?P<unit>{_UNITS})(?!\w))?(?!\w)"
+)
+_UNIT_OF_LABEL = re.compile(rf"\s?[(\[](?:in )?({_UNITS})[)\]](?:\s-\s\d{{1,9}}\s[a-z]{{1,9}}$)?")
+#: A time of each of something, which is an average; what says in brackets that a time is one; a label's last word.
+_OF_EACH = re.compile(
+    rf"(?P<time>\d ?(?:{_UNITS}))(?: ?/ ?| per )(?:iter(?:ation)?|run|call|launch|rep|op|invocation)\b"
+)
+_OF_REPEATS = re.compile(r"(?i)\b(?:avg|average|mean)\b")
+_NAMED_STATISTIC = re.compile(r"(?i)(?P<label>.*[^\s:-])(?:\s*:\s*|\s+-\s+)(?P<word>avg|average|mean|median|min|max)")
+#: The unit in the label: `Kernel time (ms): 1.5`. Cells of numbers between the name and its time.
+_UNIT_FIRST = re.compile(
+    rf"(?P<label>[A-Za-z][^:=|{{}}(\[]{{0,99}}?) ?[(\[](?:in )?(?P<unit>{_UNITS})[)\]] ?[:=] ?(?P<number>{_NUMBER})"
+)
+_CELLS_BEHIND = re.compile(r"(?P<label>\S.*?)(?P<cells>(?:\s{2,}[\d.,]+%?)+)")
+#: `[1/3] gemm`, and what is between labels of one line.
+_PLACE_IN_LIST = re.compile(r"^[\[(]\s?\d{1,6}\s?/\s?\d{1,6}\s?[\])]\s+")
+_GROUP = re.compile(r"(?P<name>\S.{0,99}?) ?[(\[](?P<parts>[^()\[\]]{0,400})[)\]]")
+_PARTS = re.compile(r"\s*[|;]\s+|,\s+")
+#: Words of which no label is a name: what was done, and that it is a time. The name stands in a line above.
+_SAYS_TIME = re.compile(
+    r"(?i)(?:(?:time|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
+    r"|device|total|avg|average|mean|median|min|minimum|best|max|maximum)\b[\s:_-]*){1,4}"
+)
+_NAMING = re.compile(
+    r"(?i)(?:(?:running|executing|launching|launched|benchmarking|profiling|timing|testing|starting)\s+(?:the\s+)?)?"
+    r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name)\b(?:\s+name)?\s*[:=]?\s+"
+    r"(?P<quote>['\"`]?)(?P<name>[A-Za-z_][^'\"`=|]{0,199}?)(?P=quote)(?:\s?\.{3}|:)?"
+)
+
+_HEADED = re.compile(r"(?P<name>[A-Za-z_]\S{0,199}):")
 
 _ALONE = re.compile(rf"(?:{_NUMBER}) ?(?:{_UNITS})")
 _LONG = re.compile(
@@ -95,7 +144,8 @@ _TOLERANCE, _LEAST_TOLERANCE = Decimal("0.01"), Decimal(1000)
 class Figure:
     """A labelled duration in ns. `interval` is start and length, in whole ns, where the line has both ends.
 
-    `without` are members of the same list that have no duration.
+    `without` are members of the same list that have no duration. `statistics` are those of repeats, as columns of a
+    summary, of which `dur` is the first: no part of a sum.
     """
 
     name: str
@@ -107,6 +157,7 @@ class Figure:
     without: int = 0
     columns: dict[str, int] = field(default_factory=dict)
     args: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, float] = field(default_factory=dict)
 
 
 def figures_of(text: str) -> list[Figure]:
@@ -132,10 +183,9 @@ def figures_of(text: str) -> list[Figure]:
 
 
 @lru_cache(1024)
-def label_of(text: str) -> str | None:
-    """The label of the first duration on a line; a text is asked again without each layer that is around it."""
-    figures = figures_of(text)
-    return figures[0].name if figures else None
+def labels_of(text: str) -> tuple[str, ...]:
+    """The labels of the durations on a line; a text is asked again without each layer that is around it."""
+    return tuple(figure.name for figure in figures_of(text))
 
 
 def _ns(number: str | Decimal, unit: str) -> Decimal | None:
@@ -152,22 +202,129 @@ def _is_great(number: Decimal) -> bool:
 
 
 def _of_label(text: str, *, tagged: bool) -> list[Figure]:
-    """`label: 1.23 ms`; without a separator only after a tag, or with a label of one word."""
+    """`label: 1.23 ms`; without a separator only after a tag, or with a label of one word.
+
+    Several labels, each with its time, may be parts of one another: `forward: 1 ms | backward: 2 ms` are figures.
+    """
     if found := _LONG.fullmatch(text):
         seconds = (int(found["h"] or 0) * 60 + int(found["m"])) * 60 + Decimal(found["s"])
         return [Figure(found["label"], seconds * TIME_NS["s"], on_device=False)]
-    text, args = _without_rest(text)
-    found = _CLEAR.fullmatch(text)
+    if found := _FIRST.fullmatch(text):
+        dur = _ns(found["number"], found["unit"])
+        return [Figure(found["label"], dur, on_device=False)] if dur is not None else []
+    text = _PLACE_IN_LIST.sub("", text)
+    if text.startswith("| ") and text.count("|") > 1:  # a row without headings
+        text = text[2:].rstrip("| ")
+    if figure := _of_statistics(text) or _of_single(text, tagged=tagged):
+        return [figure]
+    grouped = _GROUP.fullmatch(text)
+    whole = f"{grouped['name']}, " if grouped and not _OTHER_TIME.search(grouped["name"]) else ""
+    pieces = _PARTS.split(grouped["parts"] if grouped and whole else text)
+    are_labels = all((":" in piece or "=" in piece) and piece.count("(") == piece.count(")") for piece in pieces)
+    parts = [_of_single(piece, tagged=False) if are_labels else None for piece in pieces]
+    figures = [part for part in parts if part]
+    names = {figure.name for figure in figures if not figure.statistics and not _NAMED_STATISTIC.fullmatch(figure.name)}
+    if len(figures) < max(len(parts), 2) or len(names) < len(figures):
+        return []
+    for figure in figures:
+        figure.name, figure.statistics = whole + figure.name, {"total": float(figure.dur)}
+    return figures
+
+
+def _of_single(text: str, *, tagged: bool) -> Figure | None:
+    """The label of a line, or of a part of one, with its only time."""
+    single = _SPREAD.sub(lambda spread: spread["of_mean"] or spread["of_spread"] or "", text)
+    rate = _OF_EACH.sub(r"\g<time>", single)
+    statistic = "avg" if rate != text else ""
+    text, args = _without_rest(rate)
+    found = _CLEAR.fullmatch(text) or _UNIT_FIRST.fullmatch(text)
     if not found:
         bare = _BARE.fullmatch(text)
         found = bare if bare and (tagged or " " not in bare["label"] or "  " in text) else None
     if not found:
-        return []
-    dur, label = _ns(found["number"], found["unit"]), _MARK.sub("", found["label"].strip())
+        return None
+    dur, label = _ns(found["number"], found["unit"]), _MARK.sub("", found["label"].strip().rstrip(","))
     words = re.sub(r"(?:<|\(\w|\[).*", "", label)  # without the arguments of a kernel
-    is_label = label and words.count(" ") < _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
-    is_label = is_label and not label[:1].isdigit()
-    return [Figure(label, dur, on_device=False, args=args)] if dur is not None and is_label else []
+    is_label = label and len(words.split()) <= _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
+    is_half = label.count("(") > label.count(")") and ")" in args.get("rest", "")
+    if dur is None or not is_label or is_half or label[:1].isdigit():
+        return None
+    if cells := _CELLS_BEHIND.fullmatch(label):
+        label, args["before"] = cells["label"], cells["cells"].strip()
+    if named := _NAMED_STATISTIC.fullmatch(label):
+        label, statistic = named["label"], _STATISTIC[named["word"].lower()]
+    statistic = statistic or _statistic_in(label) or ("avg" if _OF_REPEATS.search(args.get("rest", "")) else "")
+    return Figure(label, dur, on_device=False, args=args, statistics={statistic: float(dur)} if statistic else {})
+
+
+def _statistic_in(label: str) -> str:
+    """The statistic that a label states of a time, `avg` for `Average kernel time`; "" for none, as for `max pool`."""
+    words = re.findall(r"[^\s()\[\],]+", label.lower())
+    found = [key for word in words if (key := _STATISTIC.get(word, "")) not in ("", "count", "total")]
+    is_time = any(_TIMED.fullmatch(word) for word in words) or len(words) == 1 or bool({*words} & {"avg", "average"})
+    return found[0] if len(found) == 1 and is_time else ""
+
+
+def _of_statistics(text: str) -> Figure | None:
+    """`load: count = 5, avg = 15.88 ms` and `sort - avg 1.2 ms (min 1.0, max 1.4)`: two statistics of one thing.
+
+    A number without a unit has that of the time before it, else of the label, `sort times (in seconds)`, or of the only
+    one that has any. None if a member is of another kind, or none is a middle or a total.
+    """
+    members = list(_MEMBER.finditer(text))
+    if len(members) < 2 or not members[0].start():
+        return None
+    between = [text[one.end() : two.start()] for one, two in pairwise(members)] + [text[members[-1].end() :]]
+    whole = text[: members[0].start()].rstrip(" (:-=,[|").strip()
+    stated, label = _UNIT_OF_LABEL.search(whole), _MARK.sub("", _UNIT_OF_LABEL.sub("", whole))
+    keys = [_STATISTIC.get(member["key"].lower(), "") for member in members]
+    known = [key for key in keys if key]
+    others = [member["key"] for member, key in zip(members, keys, strict=True) if not key and "%" not in member["key"]]
+    if others or len({*known}) < len(known) or not {*known} & {"avg", "median", "total"} or not label[:1].isalpha():
+        return None
+    if any(gap.strip(" ,;/()|[]") for gap in between) or label.count(" ") >= _MOST_WORDS or _OTHER_TIME.search(label):
+        return None
+    units = [member["unit"] for member in members if member["unit"]]
+    unit = stated[1] if stated else units[-1] if len({*units}) == 1 else ""
+    statistics: dict[str, float] = {}
+    for member, key in zip(members, keys, strict=True):
+        if key == "count":
+            statistics[key] = int(member["number"].replace(",", "")) if member["number"].isdigit() else -1
+        elif key:
+            unit = member["unit"] or unit
+            dur = _ns(member["number"], unit) if unit else None
+            statistics[key] = -1 if dur is None else float(dur)
+    if any(value < 0 for value in statistics.values()):
+        return None
+    first = next(Decimal(value) for key, value in statistics.items() if key in ("avg", "median", "total"))
+    return Figure(label, first, on_device=False, statistics=statistics)
+
+
+def says_time_alone(label: str) -> bool:
+    """Whether a label has no name, such as `Completed kernel` and `Average time`: what was timed stands above it."""
+    return _SAYS_TIME.fullmatch(label) is not None
+
+
+def named_in(text: str, below: str) -> str | None:
+    """What a line says is timed below it: X for `Running kernel 'X'`, `Kernel: X`, `=== X ===`, and for `X:` above
+    lines that are indented; None for another line.
+    """
+    prefix = _PREFIX.match(text)
+    rest = text[prefix.end() if prefix else 0 :].strip()
+    if title := title_of(1, text):
+        return title.text
+    tagged = _TAG.match(rest)
+    found = _NAMING.fullmatch(rest[tagged.end() :] if tagged else rest)
+    is_name = found and (found["quote"] or found["name"].count(" ") < 1 or "(" in found["name"] or "<" in found["name"])
+    if found and is_name:
+        return found["name"].strip()
+    headed = _HEADED.fullmatch(rest) if indent_of(below) > indent_of(text) else None
+    return headed["name"] if headed else None
+
+
+def indent_of(text: str) -> int:
+    """How many blanks a line begins with."""
+    return len(text) - len(text.lstrip())
 
 
 def _without_rest(text: str) -> tuple[str, dict[str, str]]:

@@ -13,10 +13,13 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from . import is_page
-from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of
+from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of, indent_of, named_in, says_time_alone
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
 LONGEST = 1 << 20
+
+#: Lines below one with a name in which its time is looked for.
+_MOST_BELOW = 6
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -34,6 +37,8 @@ class _Console:
         self._kind = "range" if is_page(source.sample()) else "metric"
         self._box: Box | None = None
         self._tables = 0
+        self._above: str | None = None  # what a line above says is timed below
+        self._indent = self._named = 0  # of that line: its blanks, its number
 
     def read(self) -> Iterator[Batch]:
         self._rows.tool_and_clock("console", "page")
@@ -73,7 +78,12 @@ class _Console:
         """Reads the durations of a line; without any, the line stays unrecognised."""
         figures = figures_of(text) if len(text) <= LONGEST else []
         if not figures:
+            self._take_name(number, text)
             return
+        if self._above and self._is_of_above(number, text, figures):
+            figures[0].name = self._above
+        else:
+            self._above = None
         if any(figure.dur < 0 for figure in figures):
             self._lines.skip("negative-duration", f"{min(figure.dur for figure in figures)} ns")
             return
@@ -85,6 +95,30 @@ class _Console:
             if figure.is_rounded:
                 self._report.issue("rounded", f"line {number}")
         self._lines.used()
+
+    def _is_of_above(self, number: int, text: str, figures: list[Figure]) -> bool:
+        """Whether the time of a line is of what one above names: the first one, those further indented, statistics."""
+        is_near = number == self._named + 1 or indent_of(text) > self._indent or figures[0].statistics
+        name = figures[0].name
+        return bool(len(figures) == 1 and is_near and says_time_alone(name) and not is_total(name))
+
+    def _take_name(self, number: int, text: str) -> None:
+        """Keeps what a line names, if below it, right there or further indented, is a time without a name.
+
+        Lines without a time that are indented below it are of the same thing; any other one ends it.
+        """
+        if self._above and indent_of(text) > self._indent:
+            return
+        self._above, self._indent, self._named = None, indent_of(text), number
+        below = self._lines.peek() or ""
+        name = named_in(text, below) if len(text) <= LONGEST else None
+        ahead = 1
+        while name and ahead < _MOST_BELOW and indent_of(below) > self._indent and not figures_of(below):
+            ahead += 1
+            below = self._lines.peek(ahead) or ""
+        if name and len(found := figures_of(below)) == 1 and says_time_alone(found[0].name):
+            self._above = name
+            self._lines.structure()
 
     def _add(self, figure: Figure) -> None:
         total = is_total(figure.name)
@@ -98,6 +132,9 @@ class _Console:
             self._rows.event(kind, figure.name, ts=start, dur=dur, cat=figure.tag, track=track, **columns)
             return
         columns |= {"scope": [figure.tag]} if figure.tag else {}
+        if figure.statistics:
+            self._rows.summary("metric", figure.name, unit="ns", **(columns | figure.statistics))
+            return
         if not total and kind != "metric":
             columns["count"] = 1
         self._rows.summary("total" if total else kind, figure.name, unit="ns", total=float(figure.dur), **columns)

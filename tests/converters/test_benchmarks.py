@@ -50,6 +50,20 @@ def test_gpu_times_of_nvbench_are_means_of_samples() -> None:
     ]
 
 
+def test_a_log_of_nvbench_without_its_tables_has_the_same_means(tmp_path: Path) -> None:
+    text = (SAMPLES / "benchmark-tables/nvbench-two-axes-and-its-log.md").read_text()
+    path = tmp_path / "log.txt"
+    path.write_text(text.partition("# Benchmark Results")[0] + "Pass: Cold: 9.5ms GPU, 1.0ms CPU, 5x\n")
+    found = [(row["kind"], row["name"], row["avg"], row["count"], row["device"]) for row in rows(path)]
+    assert found == [
+        ("kernel", "copy [T=U32 N=2^16]", 12_600, 39_312, 0),
+        ("kernel", "copy [T=U32 N=2^20]", 25_000, 20_000, 0),
+    ]
+    path.write_text("Run:  [1/2] copy [Device=0 T=U32 N=2^16]\nPass: Batch: 0.008100ms GPU, 0.49s total GPU, 60000x\n")
+    with pytest.raises(ktrace.InputError):
+        ktrace.read(path)
+
+
 def test_candidates_are_a_choice_and_the_winner_is_no_third_one() -> None:
     found = rows("benchmark-tables/hipblaslt-solutions-and-a-winner.txt")
     assert [(row["kind"], row["name"], row["avg"]) for row in found] == [

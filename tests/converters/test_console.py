@@ -239,3 +239,163 @@ def test_other_lines_are_no_labels(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(InputError):
         ktrace.read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[DEBUG] Running kernel 'Pad'\n[DEBUG] Completed kernel in 1.5 ms\n[DEBUG] Running kernel 'Xgemm'\n"
+            "[DEBUG] Completed kernel in 55 ms\n",
+            [("Pad", 1_500_000), ("Xgemm", 55_000_000)],
+        ),
+        ("kernel gemm\n  time: 1.2 ms\nkernel copy\n  time: 3 us\n", [("gemm", 1_200_000), ("copy", 3000)]),
+        (
+            "gemm:\n  grid: 8x1x1\n  time: 1.2 ms\nsoftmax:\n  grid: 8x1x1\n  time: 3 us\ntotal time: 9 ms\n",
+            [("gemm", 1_200_000), ("softmax", 3000), ("total time", 9_000_000)],
+        ),
+        ("Benchmark: sort\nelapsed = 2 s\nKernel: void f<int>(int *)\ntook 4 ms\nscan: 1 ms\n", None),
+    ],
+)
+def test_a_time_without_a_name_is_of_what_the_line_above_names(
+    text: str, expected: list[tuple[str, float]] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    found = rows(path, "summaries")
+    expected = expected or [("sort", 2e9), ("void f<int>(int *)", 4e6), ("scan", 1e6)]
+    assert [(row["name"], row["total"]) for row in found] == expected
+    assert "grid" in text or not ktrace.read(path).report.issues.get("unrecognised")
+
+
+def test_a_named_time_keeps_its_name_and_a_line_between_parts_it_from_the_one_above(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(
+        "Running kernel 'Pad'\ncompilation: 7 ms\nRunning kernel 'Xgemm'\nwarming up\nCompleted kernel in 3 ms\n"
+        "kernel names are cut below\nElapsed: 5 ms\n"
+    )
+    found = rows(path, "summaries")
+    assert [row["name"] for row in found] == ["compilation", "Completed kernel", "Elapsed"]
+    assert ktrace.read(path).report.issues["unrecognised"].rows == 4
+    path.write_text("Running kernel 'Pad'\nCompleted in 3 ms\nElapsed: 9 ms\nTotal time: 12 ms\nscan: 1 us\n")
+    assert [row["name"] for row in rows(path, "summaries")] == ["Pad", "Elapsed", "Total time", "scan"]
+
+
+def test_statistics_below_a_title_are_those_of_what_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("=== gemm ===\navg: 2 ms\nmin: 1 ms\n=== copy ===\navg: 3 us\nmin: 1 us\nsoftmax: 3 us\n")
+    found = [(row["name"], row.get("avg"), row.get("min"), row.get("total")) for row in rows(path, "summaries")]
+    assert found == [
+        ("gemm", 2e6, None, None),
+        ("gemm", None, 1e6, None),
+        ("copy", 3000, None, None),
+        ("copy", None, 1000, None),
+        ("softmax", None, None, 3000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "| gemm | 1.5 ms | 34% |\n| copy | 3 us | 1% |\n| add | 1 us | 1% |\n",
+            {"gemm": 1.5e6, "copy": 3e3, "add": 1e3},
+        ),
+        ("gemm       12  1.5 ms\ncopy       3   3 us\nadd        3   1 us\n", {"gemm": 1.5e6, "copy": 3e3, "add": 1e3}),
+        ("[1/3] gemm ... 1.5 ms\n[2/3] copy ... 3 us\n[3/3] add ... 1 us\n", {"gemm": 1.5e6, "copy": 3e3, "add": 1e3}),
+        ("Run (ms): 1.5\nCopy (ms): 3\nKernel time (s): 1\n", {"Run": 1.5e6, "Copy": 3e6, "Kernel time": 1e9}),
+        ("mul 8x8: 1.5 ms\nmul 16x16: 3 ms\nmul 32x32: 9 ms\n", {"mul 8x8": 1.5e6, "mul 16x16": 3e6, "mul 32x32": 9e6}),
+        ("forward: 1 ms | backward: 2 ms | step: 3 us\n" * 2, {"forward": 1e6, "backward": 2e6, "step": 3e3}),
+    ],
+)
+def test_rows_and_parts_of_a_line_with_a_label_and_a_time_each(
+    text: str, expected: dict[str, float], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    found = rows(path, "summaries")
+    assert {row["name"]: row["total"] for row in found} == expected
+    assert len(found) == len(expected) * max(text.count("forward"), 1)
+    assert {row["kind"] for row in found} <= {"metric", "range"}
+
+
+def test_parts_in_brackets_are_of_what_stands_before_these(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(
+        "Net(\n  (c1): Conv2d(Forward Time: 2 ms | Backward Time: 1 ms)\n  (r): ReLU()\n"
+        "  (p): Pool(Forward Time: 9 us | Backward Time: 4 us)\nload: 3 ms (a: 1 ms, b: 2 ms)\nx(a: 1 ms | y(b: 2 ms)\n"
+    )
+    assert {row["name"]: row["total"] for row in rows(path, "summaries")} == {
+        "(c1): Conv2d, Forward Time": 2e6,
+        "(c1): Conv2d, Backward Time": 1e6,
+        "(p): Pool, Forward Time": 9000,
+        "(p): Pool, Backward Time": 4000,
+        "load": 3e6,
+    }
+
+
+@pytest.mark.parametrize("each", ["1.5 ms/iter", "1.5 ms per call", "1.5 ms (avg over 9 runs)", "avg = 1.5 ms, 4 GB/s"])
+def test_a_time_of_each_run_is_an_average(each: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"kernels of WebGPU\ngemm: {each}\ncopy: {each}\nadd: {each}\n")
+    found = [(row["kind"], row["name"], row.get("avg"), row.get("total")) for row in rows(path, "summaries")]
+    assert found == [("metric", name, 1_500_000, None) for name in ("gemm", "copy", "add")]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "figures"),
+    [
+        ("sort - avg 1.2 ms (min 1.0, max 1.4)", "sort", {"avg": 1_200_000, "min": 1_000_000, "max": 1_400_000}),
+        ("  load: count = 5, avg = 15.88 ms", "load", {"avg": 15_880_000, "count": 5}),
+        (
+            "sort times (in seconds) - 10 values (min=0.5 10%=0.6 median=0.75 90%=1 max=2)",
+            "sort times",
+            {"min": 5e8, "median": 7.5e8, "max": 2e9},
+        ),
+        ("scan [calls: 3, total: 9 us, mean: 3 us]", "scan", {"total": 9000, "avg": 3000, "count": 3}),
+        ("Kernel average time: 0.002+-0.0001 s", "Kernel average time", {"avg": 2_000_000}),
+        ("gemm took 3.5 ms ± 200 us", "gemm", {"avg": 3_500_000}),
+        ("Median latency = 4 us", "Median latency", {"median": 4000}),
+    ],
+)
+def test_statistics_of_a_label_are_no_part_of_a_sum(
+    line: str, name: str, figures: dict[str, float], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"WebGPU kernel\n{line}\nmax pool: 3 us\ncopy: 1 us\n")
+    found = rows(path, "summaries")
+    keys = ("total", "avg", "median", "min", "max", "stddev", "count")
+    assert (found[0]["kind"], found[0]["name"]) == ("metric", name)
+    assert {key: found[0][key] for key in keys if found[0].get(key) is not None} == figures
+    assert [(row["kind"], row["name"], row["total"]) for row in found[1:]] == [
+        ("range", "max pool", 3000),
+        ("range", "copy", 1000),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sort: avg=1.2, min=1.0, max=1.4",  # no unit
+        "sort: flops=3, avg=1.2 ms, min=1 ms",  # another member
+        "sort: min=1.2 ms, max=3 ms",  # no middle
+        "sort: avg=1.2 ms, avg=3 ms",
+        "sort: count=2.5, avg=3 ms",
+        "avg=1.2 ms, min=1.0 ms",  # no name
+        "we saw avg 1.2 ms there, and then min 1.0 ms",
+    ],
+)
+def test_other_members_are_no_statistics(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"WebGPU kernel\n{line}\nmax pool: 3 us\ncopy: 1 us\n")
+    assert [row["name"] for row in rows(path, "summaries")] == ["max pool", "copy"]
+
+
+def test_a_row_without_headings_may_begin_with_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("| 7.5 ms | gemm |\n| 6 us | copy\n| 3 s | 5 MB |\n| 1 ms | fill\n")
+    assert [(row["name"], row["total"]) for row in rows(path, "summaries")] == [
+        ("gemm", 7_500_000),
+        ("copy", 6000),
+        ("fill", 1_000_000),
+    ]

@@ -519,3 +519,62 @@ def test_launches_are_a_count(tmp_path: Path) -> None:
         ["gemm", 1760, 21.84e6],
         ["norm", 880, 4.26e6],
     ]
+
+
+VARIANTS_IN = "Results, before and after (µs):\n\n| Op | M | Triton | Eager |\n|---|---|---|---|\n"
+
+
+def test_the_title_states_the_unit_of_bare_figures_of_variants(tmp_path: Path) -> None:
+    text = VARIANTS_IN + "| norm | 128 | 8.5 | 102.25 |\n| norm | 256 | 9.0 | 99.5 |\n| softmax | 128 | 20.75 | 103 |\n"
+    expected = {"Op norm, M 128, Triton (µs)": 8500, "Op softmax, M 128, Eager (µs)": 103_000}
+    found = variants(of(text, tmp_path, "t.md"))
+    assert {name: found[name] for name in expected} == expected
+    assert len(found) == 6
+    with pytest.raises(KtraceError):
+        of(text.replace(" (µs)", ""), tmp_path, "t.md")
+
+
+@pytest.mark.parametrize(
+    ("heads", "cells"),
+    [
+        (("Speedup", "Relative error"), ("1.5", "0.25")),  # other quantities
+        (("Triton", "Speedup"), ("1.5", "2.25")),  # one column: nothing shows that it is what the title means
+        (("Triton", "Eager"), ("15", "22")),  # numbers without decimals may be sizes
+        (("Triton", "Eager"), ("1.5", "2.5 GB/s")),  # units of their own
+        (("Triton", "Eager"), ("1.5", "0.0")),
+    ],
+)
+def test_figures_of_another_quantity_have_not_the_units_of_the_title(
+    heads: tuple[str, str], cells: tuple[str, str], tmp_path: Path
+) -> None:
+    text = VARIANTS_IN.replace("Triton", heads[0]).replace("Eager", heads[1])
+    text += "".join(f"| {op} | {m} | {cells[0]} | {cells[1]} |\n" for op, m in (("norm", 1), ("norm", 2), ("add", 1)))
+    with pytest.raises(KtraceError):
+        of(text, tmp_path, "t.md")
+
+
+def test_both_sides_of_an_arrow_are_figures_of_a_variant(tmp_path: Path) -> None:
+    text = VARIANTS_IN + "| norm | 128 | 8.5 → 6 | 4.5 → 4.25 |\n| add | 128 | 9.5 → 6.5 | 8.25 |\n"
+    assert variants(of(text, tmp_path, "t.md")) == {
+        "norm, Triton (µs), before": 8500,
+        "norm, Triton (µs), after": 6000,
+        "norm, Eager (µs), before": 4500,
+        "norm, Eager (µs), after": 4250,
+        "add, Triton (µs), before": 9500,
+        "add, Triton (µs), after": 6500,
+        "add, Eager (µs)": 8250,
+    }
+    text = "| Op | ours | theirs |\n|---|---|---|\n| a | 8 → 1.5 ms | a → 2 ms |\n| b | 3 us -> 2 us | 7 ms |\n"
+    found = variants(of(text, tmp_path, "t.md"))
+    assert found == {"a, ours, before": 8e6, "a, ours, after": 1.5e6, "b, ours, before": 3000} | {
+        "b, ours, after": 2000,
+        "a, theirs": 2e6,
+        "b, theirs": 7e6,
+    }
+
+
+def test_a_line_with_a_time_is_no_heading(tmp_path: Path) -> None:
+    text = "Kernel A: 12.5 us\nKernel B: 2.5 us\nKernel C: 3.5 us\n"
+    found = of(text, tmp_path).summaries
+    assert len(found) == 3
+    assert sum(found.total) == 18_500

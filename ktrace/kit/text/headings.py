@@ -339,6 +339,15 @@ def figure(cell: str) -> Quantity | None:
     return cell_quantity(text) or _long_time(text)
 
 
+def before_and_after(cell: str) -> list[tuple[str, str]]:
+    """The figures of `8.9 → 6.1 us`, each with what it is, and with the unit of the last one; else the cell alone."""
+    before, *after = _ARROW.split(cell.strip())
+    last = figure(after[0]) if len(after) == 1 else None
+    if not last or not (first := figure(before)):
+        return [(cell, "")]
+    return [(before if first.unit else f"{before} {last.unit}", ", before"), (after[0], ", after")]
+
+
 def _long_time(text: str) -> Quantity | None:
     """The seconds of a time with minutes: `1m 20s`, `2.5 min`, `1:20.500`, `1:02:03`."""
     if (clock := _CLOCK.fullmatch(text)) and (clock[1] or "." in text):
@@ -419,6 +428,13 @@ _OF_TIME = frozenset(
     ("time", "duration", "dur", "elapsed", "latency", "total", "sum", "avg", "average", "mean", "median", "min", "max")
 )
 
+#: Headings of what is no time, though figures stand below them.
+_OTHER_QUANTITY = re.compile(
+    r"[/%#×]|(?i:speed|\bx\b|ratio|factor|gain|improve|flop|bandw|through|[kmgt]i?b\b|mem|byte|accura|\bacc\b|loss|err|"
+    r"diff|delta|change|effic|util|occup|size|scale|score|\bstd|dev|var|cycle|hz|freq|power|watt|energy|tok|iter|count|"
+    r"calls|number|\bn\b|version|rate|alpha|beta|\blr\b|dropout|eps|prob|percent|share)"
+)
+
 
 def unit_in(text: str) -> str:
     """Returns the unit of times that a title above a table states, ms for `Kernel times (ms)`; '' for none."""
@@ -427,14 +443,36 @@ def unit_in(text: str) -> str:
     return unit if is_time(unit) else ""
 
 
-def with_unit_of_all(headings: Sequence[Heading], unit: str) -> tuple[Heading, ...]:
-    """Adds the unit of a table to the headings of times."""
+def with_unit_of_all(
+    headings: Sequence[Heading], unit: str, columns: Iterable[int] | None = None
+) -> tuple[Heading, ...]:
+    """Adds the unit of a table to the headings of times, or to those of some columns."""
+    named = [index for index, head in enumerate(headings) if _OF_TIME & set(head.key.split())]
+    taken = {*named} if columns is None else {*columns}
     return tuple(
-        replace(head, text=f"{head.text} ({unit})", unit=unit)
-        if not head.unit and _OF_TIME & set(head.key.split())
-        else head
-        for head in headings
+        replace(head, text=f"{head.text} ({unit})", unit=unit) if index in taken and not head.unit else head
+        for index, head in enumerate(headings)
     )
+
+
+def bare_figures(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns of figures with decimals and without units, whose headings name no other quantity.
+
+    None with fewer than two rows or two such columns, nor where cells have units: what the title states is theirs.
+    """
+    whole = [row for row in rows if len(row) == len(headings)]
+    found = [[figure(row[index]) for row in whole] for index in range(len(headings))]
+    if len(whole) < 2 or any(read.unit not in ("", "%", "x", "X", "×") for column in found for read in column if read):
+        return []
+    bare = [
+        index
+        for index, column in enumerate(found)
+        if all(read is not None and not read.unit and read.number > 0 for read in column)
+        and any(read.number % 1 for read in column if read)
+        and not headings[index].unit
+        and not _OTHER_QUANTITY.search(headings[index].text)
+    ]
+    return bare if len(bare) > 1 else []
 
 
 def is_time(unit: str) -> bool:

@@ -35,6 +35,7 @@ from .headings import (
     Heading,
     are_types,
     are_units,
+    bare_figures,
     figure,
     heading,
     is_time,
@@ -609,8 +610,11 @@ class _Scan:
         unit = next(filter(None, map(unit_in, above)), "") if fields is None else ""
         if not unit or any(is_time(head.unit) for head in headings):
             return headings, fields
-        headings = with_unit_of_all(headings, unit)
-        return headings, self._recognise(headings, below)
+        named = with_unit_of_all(headings, unit)
+        if (fields := self._recognise(named, below)) is None and (columns := bare_figures(headings, list(below))):
+            named = with_unit_of_all(headings, unit, columns)
+            fields = self._recognise(named, below)
+        return (headings, None) if fields is None else (named, fields)
 
     def _under(self, candidate: Candidate) -> tuple[int, list[str]]:
         """How many lines below headings are rules, units or types of the columns; and the units."""
