@@ -1,4 +1,4 @@
-"""What other programs may rely on: the ids of the schemas, the rule of compatibility, the examples of docs/schema.md."""
+"""What other programs may rely on: the ids of the schemas, the rule of change, the examples of docs/schema.md."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_id_names_the_version() -> None:
 
 
 def test_another_set_of_columns_is_another_version() -> None:
-    """A new column, kind or type of link takes a new file in tests/model/versions, a new version, and a line of the page."""
+    """A new column, kind or type of link takes a new version: its file in tests/model/versions, its row of the page."""
     assert VERSIONS[VERSION] == columns()
     assert all(re.search(rf"^\| {version} \|", PAGE, re.MULTILINE) for version in VERSIONS)
 
