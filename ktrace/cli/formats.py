@@ -43,7 +43,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
         others = any(not fmt.origin.startswith("ktrace ") for fmt in formats)
         headings = ("format", "reads", "writes", "what it is", *(("from",) if others else ()), "file names")
         rows = [[*map(escape_controls, _cells(fmt, others=others))] for fmt in formats]
-        print_table(headings, rows)
+        print_table(headings, rows, ragged=(headings.index("what it is"),))
     else:
         _tell_none(words, every)
     for failed in plugin_failures():
