@@ -235,7 +235,7 @@ def _parse_decimal(value: object) -> Decimal | None:
 
 FORMAT = Format(
     "ascend-communication",
-    "Huawei Ascend collectives and their links: communication.json, communication_matrix.json, also of a cluster",
+    "Huawei Ascend collectives and their links, of a rank or a cluster",
     patterns=(
         *("communication.json", "cluster_communication.json"),
         *("communication_matrix.json", "cluster_communication_matrix.json"),

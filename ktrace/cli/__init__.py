@@ -180,7 +180,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     if os.environ.get("_KTRACE_COMPLETE", "").startswith("powershell"):
         import ktrace.cli.completion  # noqa: F401 (registers the shell, which click doesn't know)
     try:
-        code = cli.main(arguments, prog_name="ktrace", standalone_mode=False)
+        code = cli.main(arguments, prog_name="ktrace", standalone_mode=False, obj=[*arguments])
         if sys.stdout:  # None where the caller closed it
             sys.stdout.flush()
     except click.exceptions.Exit as exit_:

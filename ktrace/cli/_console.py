@@ -118,8 +118,13 @@ def colour() -> bool:
     return is_terminal() and "NO_COLOR" not in os.environ
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Prints a table: fitted to a terminal, or with columns two spaces apart. `right` lists the columns of numbers."""
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), ragged: Sequence[int] = ()
+) -> None:
+    """Prints a table: fitted to a terminal, or with columns two spaces apart.
+
+    `right` lists the columns of numbers, `ragged` those of long texts, which aren't padded outside of a terminal.
+    """
     rows = [list(map(escape_controls, row)) for row in rows]
     if is_terminal() and has_rich():
         from rich.box import SIMPLE_HEAD
@@ -134,7 +139,10 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
             table.add_row(*(Text(cell) for cell in row))
         Console().print(table)
         return
-    widths = [max(len(row[column]) for row in [list(headings), *rows]) for column in range(len(headings))]
+    widths = [
+        0 if column in ragged else max(len(row[column]) for row in [list(headings), *rows])
+        for column in range(len(headings))
+    ]
     for row in [list(headings), *rows]:
         cells = [
             cell.rjust(width) if column in right else cell.ljust(width)
@@ -251,7 +259,9 @@ def write_figures(
     terminal: dict[str, Any] = {"width": width(), "colour": colour()} if output == "-" else {}
 
     def text(tables: Sequence[Table]) -> str:
-        return rendered(tables, form, title=title, subject=subject, findings=limits.findings, **terminal)
+        return rendered(
+            tables, form, title=title, subject=subject, findings=limits.findings, command=_typed(), **terminal
+        )
 
     if limits.bytes is not None and form in ("html", "xlsx"):
         raise UsageError(f"--bytes can't limit {form}", expected="text, csv, json, md")
@@ -264,6 +274,12 @@ def write_figures(
     else:
         content = text(tables) if limits.bytes is None else fitted(tables, text, limits.bytes)
     write_text(content, output, overwrite=overwrite)
+
+
+def _typed() -> str:
+    """The line that runs, without the names and passwords of its URLs; "" where ktrace isn't the program that runs."""
+    words = click.get_current_context().find_root().obj
+    return re.sub(r"(?<=://)[^/@\s]+@", "", " ".join(map(quote, ["ktrace", *words]))) if words else ""
 
 
 def write_text(content: str | bytes, output: str, *, overwrite: bool) -> None:

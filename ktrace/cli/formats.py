@@ -43,7 +43,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
         others = any(not fmt.origin.startswith("ktrace ") for fmt in formats)
         headings = ("format", "reads", "writes", "what it is", *(("from",) if others else ()), "file names")
         rows = [[*map(escape_controls, _cells(fmt, others=others))] for fmt in formats]
-        print_table(headings, rows)
+        print_table(headings, rows, ragged=(headings.index("what it is"),))
     else:
         _tell_none(words, every)
     for failed in plugin_failures():
@@ -61,13 +61,16 @@ def _cells(fmt: Format, *, others: bool) -> tuple[str, ...]:
     return fmt.name, *does, fmt.title, *((fmt.origin,) if others else ()), _patterns(fmt)
 
 
-#: So many file names of a format are shown.
-_PATTERNS = 4
+#: So many characters of a format's file names are shown; the first is shown whole.
+_WIDTH = 44
 
 
 def _patterns(fmt: Format) -> str:
-    more = len(fmt.patterns) - _PATTERNS
-    return " ".join(fmt.patterns[:_PATTERNS]) + (f" and {more} more" if more > 0 else "")
+    shown = " ".join(fmt.patterns)
+    if len(shown) > _WIDTH and len(fmt.patterns) > 1:
+        shown = shown[: shown.rfind(" ", 0, _WIDTH + 1)] if " " in shown[: _WIDTH + 1] else fmt.patterns[0]
+    more = len(fmt.patterns) - len(shown.split())
+    return shown + (f" and {more} more" if more else "")
 
 
 def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:

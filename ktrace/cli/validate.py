@@ -72,7 +72,8 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
 def _print_text(path: str, result: Validation) -> None:
     for fault in result.faults:
         print_line(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
+    records = f"{result.checked:,} record{'' if result.checked == 1 else 's'}"
     if result.faults:
-        print_line(f"{path}: not valid ({result.checked:,} records checked)")
+        print_line(f"{path}: not valid ({records} checked)")
     else:
-        print_line(f"{path}: valid, {result.checked:,} records, model {result.version}")
+        print_line(f"{path}: valid, {records}, model {result.version}")

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ktrace.page.blocks import KeyFigure, Section, bounded, figure_table
 from ktrace.tables import Table, escape_controls
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
 _OPEN = ("kernel", "operation")
 
 
-def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None = None) -> str:
-    """Returns the page; `title` names its topic, `subject` supplies the charts (None: tables only)."""
+def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None = None, command: str = "") -> str:
+    """Returns the page; `title` names its topic, `subject` supplies the charts (None: tables only).
+
+    `command` is the line that made it, if there was one.
+    """
     from ktrace import __version__
 
-    heading, key_figures, sections = _content(subject)
+    heading, origin, key_figures, sections = _content(subject)
     notes = list(subject.notes) if subject else []
     verdict = [row[0] for table in tables if table.sentences for row in table.rows]
     tables = [table for table in tables if not table.sentences]
@@ -53,7 +57,9 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
         .render(
             title=escape_controls(title or heading),
             heading=heading,
-            verdict=[escape_controls(str(sentence)) for sentence in verdict],
+            verdict=[with_bold_figures(escape_controls(str(sentence))) for sentence in verdict],
+            origin=[escape_controls(part) for part in origin],
+            command=escape_controls(command),
             key_figures=key_figures,
             notes=[escape_controls(note) for note in notes],
             sections=sections,
@@ -83,19 +89,33 @@ def _environment() -> Environment:
     )
 
 
-def _content(subject: Summary | Diff | None) -> tuple[str, list[KeyFigure], list[Section]]:
-    """The heading, the key figures and the charts."""
+def _content(subject: Summary | Diff | None) -> tuple[str, list[str], list[KeyFigure], list[Section]]:
+    """The heading, what the figures are of, the key figures and the charts."""
     from ktrace.analysis.answers.summary.summary import Summary
 
     if subject is None:
-        return "Figures", [], []
+        return "Figures", [], [], []
     if isinstance(subject, Summary):
         from ktrace.page import summary_page
 
-        return "Where the time went", summary_page.key_figures(subject), summary_page.charts(subject)
+        figures = summary_page.key_figures(subject)
+        return "Where the time went", summary_page.origin(subject), figures, summary_page.charts(subject)
     from ktrace.page import diff_page
 
-    return "What changed", diff_page.key_figures(subject), diff_page.charts(subject)
+    return "What changed", [], diff_page.key_figures(subject), diff_page.charts(subject)
+
+
+#: A figure of a sentence, with its unit; neither a number within a name (`sm90_gemm`) nor one without a unit.
+_FIGURE = re.compile(r"(?<![\w.,#/:-])[+-]?\d[\d,]*(?:\.\d+)?(?:%| (?:ns|us|ms|s|min|h|d|[kMGT]?B(?:/s)?)\b)")
+
+
+def with_bold_figures(sentence: str) -> Markup:
+    """The sentence with its shares, times and sizes bold, and all else escaped."""
+    parts, end = [Markup()], 0
+    for match in _FIGURE.finditer(sentence):
+        parts += [escape(sentence[end : match.start()]), Markup("<b>{}</b>").format(match.group())]
+        end = match.end()
+    return Markup().join([*parts, escape(sentence[end:])])
 
 
 def read_part(name: str) -> str:

@@ -36,12 +36,13 @@ def rendered(
     width: int | None = None,
     colour: bool = False,
     findings: bool = True,
+    command: str = "",
 ) -> str:
     """Returns the tables in one of `FORMATS`, with a line feed at the end.
 
     `title` names their topic, in JSON and HTML. `subject` supplies the charts of the page, and what JSON has
-    beside the tables, with its `findings` or without. `width` and `colour`
-    describe the terminal that shows the text. Raises ValueError for another format.
+    beside the tables, with its `findings` or without. `width` and `colour` describe the terminal that shows the text,
+    `command` is the line that made the page. Raises ValueError for another format.
     """
     from ktrace.tables.text import as_csv, as_json, as_markdown, as_text  # conversions print no tables
 
@@ -59,5 +60,5 @@ def rendered(
     if format == "html":
         from ktrace.page.page import page
 
-        return page(tables, title=title, subject=subject)
+        return page(tables, title=title, subject=subject, command=command)
     raise ValueError(f"{format!r} isn't one of {', '.join(FORMATS)}")

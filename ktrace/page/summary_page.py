@@ -24,6 +24,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
@@ -61,6 +63,13 @@ _CALLED = {"host": ("call", "Top calls"), "samples": ("sample", "Top functions")
 _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 
 
+#: 2000 and 2100 in s of unix time: what a clock says outside of them isn't when something was recorded.
+_EARLIEST, _LATEST = 946_684_800, 4_102_444_800
+
+#: So many devices, hosts or files are named in the line of what the figures are of.
+_NAMES = 3
+
+
 def charts(summary: Summary) -> list[Section]:
     """The parts of the page that the trace has figures for."""
     colours = operation_colours(summary.groups.get("operation", []))
@@ -92,6 +101,30 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
         part = share(operations[0].total, summary.total)
         figures.append(("top operation", operations[0].key, f"{part} of the work"))
     return figures
+
+
+def origin(summary: Summary) -> list[str]:
+    """What the figures are of: devices, hosts, files with sizes, the time of recording, as far as these are known."""
+    names = Counter(use.name for use in summary.devices if use.name)
+    parts = [_few([f"{count:,} x {name}" if count > 1 else name for name, count in names.items()])]
+    parts.append(_few(summary.setting.hosts))
+    inputs = dict.fromkeys(one["path"] for one in summary.report.inputs) if summary.report else {}
+    files = [path for text in inputs if (path := Path(text)).is_file()]
+    if files:
+        total = size(sum(path.stat().st_size for path in files))
+        parts.append(f"{_few([path.name for path in files])}, {total}")
+    begin = (summary.span[0] + (summary.setting.unix_offset or 0)) // 10**9 if summary.span else 0
+    if summary.setting.unix_offset is not None and _EARLIEST < begin < _LATEST:
+        parts.append(f"recorded {datetime.fromtimestamp(begin, timezone.utc):%Y-%m-%d %H:%M} UTC")
+    elif files:
+        latest = max(path.stat().st_mtime for path in files)
+        parts.append(f"file of {datetime.fromtimestamp(latest, timezone.utc):%Y-%m-%d %H:%M} UTC")
+    return [part for part in parts if part]
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names in a line: all of three, else the first and how many others there are."""
+    return ", ".join(names) if len(names) <= _NAMES else f"{names[0]} and {len(names) - 1:,} more"
 
 
 def _of_devices(uses: Sequence[DeviceUse]) -> list[KeyFigure]:

@@ -59,7 +59,7 @@ def test_patterns_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         done = CliRunner().invoke(cli, ["validate", named])
         assert (done.exit_code, done.stdout.splitlines()) == (
             0,
-            [f"run/{name}: valid, 1 records, model 1.0" for name in ("a.jsonl", "b.jsonl")],
+            [f"run/{name}: valid, 1 record, model 1.0" for name in ("a.jsonl", "b.jsonl")],
         )
     assert CliRunner().invoke(cli, ["validate", "whole.parquet"]).exit_code == 0
     assert isinstance(CliRunner().invoke(cli, ["validate", "run/*.parquet"]).exception, InputError)

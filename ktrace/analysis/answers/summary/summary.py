@@ -67,12 +67,17 @@ class StepUse:
 
 @dataclass(frozen=True)
 class Setting:
-    """How sources were recorded: the number of ranks of their job, versions by name, tools, the names of formats."""
+    """How sources were recorded: the number of ranks of their job, versions by name, tools, the names of formats.
+
+    `hosts` are the names of machines, `unix_offset` is unix time minus the time of the clock that all share, in ns.
+    """
 
     ranks: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    unix_offset: int | None = None
 
     @classmethod
     def from_catalog(cls, catalog: Catalog) -> Setting:
@@ -91,7 +96,10 @@ class Setting:
             tuple(dict.fromkeys(str(facts[name]) for facts in sources if facts.get(name)))
             for name in ("tool", "format")
         )
-        return cls(greatest, {key: ", ".join(sorted(values)) for key, values in versions.items()}, tools, formats)
+        named = {key: ", ".join(sorted(values)) for key, values in versions.items()}
+        hosts = tuple(dict.fromkeys(str(host) for entry in catalog if (host := entry.key.get("host"))))
+        offsets = {clock.unix_offset for clock in catalog.of("clock")}
+        return cls(greatest, named, tools, formats, hosts, offsets.pop() if len(offsets) == 1 else None)
 
 
 @dataclass(repr=False)
