@@ -91,7 +91,7 @@ def test_no_overlap_and_no_more_lanes_than_are_busy_at_once(pieces: list[Piece],
     assert set(found) == {f"graph 3 lane {number + 1}" for number in range(at_once(pieces))}
     for busy in found.values():
         busy.sort()
-        assert all(one[1] <= other[0] for one, other in zip(busy, busy[1:], strict=False))
+        assert all(one[1] <= other[0] for one, other in pairwise(busy))
     assert sorted((row["stream"], row["ts"], row["dur"]) for row in rows) == sorted(pieces)
     assert {row["context"] for row in rows} == {1}
 
