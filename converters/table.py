@@ -49,6 +49,7 @@ from ktrace.kit.text.headings import (
     is_total,
     own_key,
     plain,
+    shows_a_part,
     unit_of,
 )
 from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
@@ -698,6 +699,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 lines.skip(*problem)
             else:
                 lines.used()
+        elif shows_a_part(item.text):
+            lines.skip("elided", "it says that it isn't all")
         yield from rows.ready()
     tree.finish()
     yield from rows.rest()

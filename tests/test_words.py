@@ -35,6 +35,8 @@ SHOWN = {
     r"what the host did meanwhile": "CPU activity during gaps",
     r"events of device work": "device activities",
     r"heaviest device work": "top device work",
+    r"^heaviest (?:kernels|operation|calls|functions)$": "top kernels, ...",
+    r"from launch to begin": "from launch to start",
     r"without compute at the same time": "exposed",
     r"use of (?:a |the )?devices?": "device utilisation",
     r"how near to the machine": "Roofline",

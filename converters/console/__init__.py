@@ -61,7 +61,7 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
-    from .figures import box_of, figures_of, named_in
+    from .figures import box_of, labels_of, named_in
 
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines):
@@ -72,11 +72,11 @@ def probe(sample: Sample) -> Match | None:
     likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
     if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
         return None
-    found = [figures for line in likely if (figures := figures_of(line))]
-    names = [figure.name for figures in found for figure in figures]
+    found = [labels for line in likely if (labels := labels_of(line))]
+    names = [name for labels in found for name in labels]
     names += [name for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
-    labels = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
-    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(labels) + 1):
+    kinds = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
+    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(kinds) + 1):
         return None
     return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -179,6 +180,12 @@ def figures_of(text: str) -> list[Figure]:
         figure.tag = tag
         figure.on_device |= bool(tag and DEVICE.search(tag))
     return figures
+
+
+@lru_cache(1024)
+def labels_of(text: str) -> tuple[str, ...]:
+    """The labels of the durations on a line; a text is asked again without each layer that is around it."""
+    return tuple(figure.name for figure in figures_of(text))
 
 
 def _ns(number: str | Decimal, unit: str) -> Decimal | None:

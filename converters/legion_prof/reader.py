@@ -43,6 +43,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             except KeyError as error:
                 report.issue("bad-record", f"{name} before {where}", f"its description has no field {error}")
                 continue
+            except TypeError:  # a number that its description calls a text, or the other way round
+                report.issue("bad-record", f"{name} before {where}", "a field of another type than it has in Legion")
+                continue
             if outcome == "unread":
                 unread[name] += 1
             elif outcome in ("negative-duration", "time-range"):

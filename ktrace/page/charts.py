@@ -320,7 +320,7 @@ def step_totals(summary: Summary) -> Float64 | None:
 def waits(uses: Sequence[DeviceUse]) -> Section | None:
     """Gaps between work, and the time from launch to start."""
     lists = []
-    for title, of in (("gaps without work", "gaps"), ("from launch to begin", "queueing")):
+    for title, of in (("gaps without work", "gaps"), ("from launch to start", "queueing")):
         spreads: list[tuple[str, Spread]] = []
         for use in uses:
             spread: Spread | None = getattr(use, of)

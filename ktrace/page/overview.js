@@ -186,6 +186,11 @@ function sized(canvas) {
   context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
   return context;
 }
+function cellsOf(lane) {
+  // The buckets of a lane and how wide they are; a file has narrower ones of whole devices.
+  const fine = about.fine?.lanes[lane], isFiner = fine && about.fine.shift < (level?.shift ?? 0);
+  return isFiner ? [fine, 2 ** about.fine.shift] : [level?.lanes[lane], 2 ** (level?.shift ?? 0)];
+}
 const place = (at, width) => (at - view[0]) / (view[1] - view[0]) * width;
 function draw() {
   const colours = Object.fromEntries(Object.values(about.colours).map((name) => [name, colour(name)]));
@@ -195,8 +200,8 @@ function draw() {
     const context = sized(row.canvas), width = row.canvas.clientWidth, height = row.canvas.clientHeight;
     if (level?.counters[row.series]) envelope(context, level.counters[row.series], width, height, colour("k2"));
     if (row.map) heat(context, row.map, width, height);
-    const own = level?.lanes[row.lane];
-    if (own) bars(context, own, width, height, (name) => colours[about.colours[names[name]?.[1]]] ?? rest, row);
+    const [own, wide] = cellsOf(row.lane);
+    if (own) bars(context, own, wide, width, height, (name) => colours[about.colours[names[name]?.[1]]] ?? rest, row);
     const found = marks.get(row.lane);
     if (found) {
       context.fillStyle = mark;
@@ -209,8 +214,8 @@ function draw() {
   axis(ink);
   shade();
 }
-function bars(context, own, width, height, fill, row) {
-  const wide = 2 ** level.shift, [bucket, busy, , name] = own;
+function bars(context, own, wide, width, height, fill, row) {
+  const [bucket, busy, , name] = own;
   const pixels = wide / (view[1] - view[0]) * width;
   const ratio = devicePixelRatio || 1, edge = colour("soft"), inks = [colour("ground"), colour("ink")];
   let label = null;
@@ -249,10 +254,10 @@ function bars(context, own, width, height, fill, row) {
 }
 function heat(context, devices, width, height) {
   // A line for each device: communication apart from other work, the deeper the busier.
-  const wide = 2 ** (level?.shift ?? 0), pixels = wide / (view[1] - view[0]) * width, tall = height / devices.length;
+  const tall = height / devices.length;
   const [sends, works] = [colour("communication"), colour("k1")];
   devices.forEach((device, line) => {
-    const [bucket, busy, , name] = level?.lanes[device.lane] ?? [[], [], [], []];
+    const [own, wide] = cellsOf(device.lane), [bucket, busy, , name] = own ?? [[], [], [], []], pixels = wide / (view[1] - view[0]) * width;
     bucket.forEach((one, at) => {
       context.fillStyle = names[name[at]]?.[1] === "collective" ? sends : works;
       context.globalAlpha = Math.min(busy[at] / wide, 1);
@@ -444,9 +449,9 @@ function at(event) {
 }
 function pointed(event) {
   const row = rows.find((one) => one.canvas === event.target), device = row && mapped(row, event), tip = $("tip");
-  const own = row && level?.lanes[device?.lane ?? row.lane];
+  const [own, wide] = row ? cellsOf(device?.lane ?? row.lane) : [null, 1];
   tip.hidden = true;
-  const wide = level ? 2 ** level.shift : 1, bucket = Math.floor(at(event) / wide), readings = row && level?.counters[row.series];
+  const bucket = Math.floor(at(event) / wide), readings = row && level?.counters[row.series];
   if (readings) {
     const found = readings[0].findLastIndex((one) => one <= bucket), [low, high] = [readings[1][found], readings[2][found]];
     if (found < 0) return;
@@ -529,6 +534,7 @@ async function begin() {
   const inside = $("data");
   if (inside) ask = inFile(await unpacked(inside.textContent));
   about = await ask.about();
+  Object.assign(names, about.fine?.names);
   view = [0, about.length];
   $("about").textContent = `${count(about.rows)} rows, ${time(about.length)} · ${about.inputs}`;
   $("before").hidden = $("next").hidden = !about.rulers.length;

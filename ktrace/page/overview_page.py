@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ktrace.analysis.questions.overview.answers import Overview
-from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.groups import MANY, OTHER
 from ktrace.page.charts import operation_colours
 from ktrace.page.page import hashed, read_part
 from ktrace.pipeline.overview import idle_causes
@@ -25,6 +25,9 @@ from ktrace.tables import escape_controls
 
 #: The most buckets and sums in one file: some 2 MB.
 BUCKETS, CELLS = 4_096, 300_000
+
+#: Buckets of a map of many devices: of each at least, and about of all.
+_FEWEST, _MAP = 256, 150_000
 
 _SERVED = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'sha256-{script}'; connect-src 'self'; "
@@ -59,7 +62,7 @@ def served_page(title: str) -> bytes:
 def one_file(overview: Overview) -> str:
     """The page with all that it shows."""
     shift = max(overview.stored.cells.shift, overview.length.bit_length() - BUCKETS.bit_length() + 1)
-    while len(cells := overview.cells((0, overview.length), shift)) > CELLS:
+    while len(cells := overview.cells((0, overview.length), shift)) > CELLS and shift < overview.length.bit_length():
         shift += 1
     data = {
         "about": about(overview) | {"shift": shift},
@@ -69,10 +72,24 @@ def one_file(overview: Overview) -> str:
         "counters": overview.counters((0, overview.length), shift),
         "idle": idle_causes(overview, (0, overview.length)),
     }
+    data["about"]["fine"] = fine = _of_many(overview, shift)
+    data["names"] |= fine["names"] if fine else {}
     packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
     rules = _ALONE.format(script=hashed(read_part("overview.js")))
     meta = f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
     return _page(overview.title, meta, f'<script id="data" type="application/octet-stream">{packed}</script>\n')
+
+
+def _of_many(overview: Overview, shift: int) -> dict[str, Any] | None:
+    """The lanes of whole devices in narrower buckets than the others, where there are many; None elsewhere.
+
+    Many ranks have so many lanes that buckets of all their names get as wide as a step, which hides who waits.
+    """
+    lanes = [group["lane"] for group in overview.groups if group["lane"] is not None]
+    if len(lanes) <= MANY:
+        return None
+    narrow = overview.length.bit_length() - max(_FEWEST, _MAP // len(lanes)).bit_length() + 1
+    return overview.level((0, overview.length), narrow, lanes) if narrow < shift else None
 
 
 def _page(title: str, policy: str, data: str) -> str:

@@ -55,7 +55,7 @@ _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
 _WORK = {"events": "device work", "statistics": "work in tables", "samples": "samples"}
 
 #: What one of the heaviest is called where it isn't the launch of a kernel, and the title above them.
-_CALLED = {"host": ("call", "Heaviest calls"), "samples": ("sample", "Heaviest functions")}
+_CALLED = {"host": ("call", "Top calls"), "samples": ("sample", "Top functions")}
 
 #: The other columns that work is grouped by, below the kernels.
 _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
@@ -90,7 +90,7 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
         figures.append(("steps", f"{len(summary.steps):,}", middle))
     if operations := [group for group in summary.groups.get("operation", []) if group.key != OTHER]:
         part = share(operations[0].total, summary.total)
-        figures.append(("heaviest operation", operations[0].key, f"{part} of the work"))
+        figures.append(("top operation", operations[0].key, f"{part} of the work"))
     return figures
 
 
@@ -164,7 +164,7 @@ def _kernels(summary: Summary, place: str = "", of: str = "") -> Section | None:
     if more := groups[_KERNELS:]:
         value = _value(sum(group.total for group in more), summary)
         rows.append(BarRow(named(f"{len(more):,} more"), None, *value, rest=True))
-    call, title = _CALLED.get(summary.work, ("launch", "Heaviest kernels"))
+    call, title = _CALLED.get(summary.work, ("launch", "Top kernels"))
     hint = "Share of all work."
     if axis:
         hint += f" On the right the time of one {call}: a line at the median, a ring at the 95th percentile."

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import ktrace
 from ktrace.kit.text.headings import figure, heading, share_in, unit_in
 from ktrace.kit.text.numbers import with_point
 from ktrace.trace import read
@@ -135,3 +136,26 @@ def test_a_row_without_a_readable_figure_is_told(tmp_path: Path) -> None:
     trace = of("| Kernel | Total (ms) |\n|---|---|\n| a | 1.5 |\n| b | see below |\n| c | 2 |\n", tmp_path)
     assert trace.summaries.name.tolist() == ["a", "c"]
     assert trace.report.issues["bad-record"].places == [("line 4", "no figure")]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_part"),
+    [
+        ("Top 2 of 14 kernels by time", True),
+        ("(2 of 14 rows shown)", True),
+        ("14 rows (2 shown)", True),
+        ("Kernels, showing 2 out of 1,400", True),
+        ("Top 2 of 2 kernels", False),
+        ("Top 2 kernels", False),
+        ("Step 2 of 14", False),
+        ("2 of 14 kernels use tensor cores", False),
+    ],
+)
+def test_what_says_that_a_table_is_a_part(text: str, is_part: bool, tmp_path: Path) -> None:
+    table = "| Kernel | Time (ms) |\n|---|---|\n| a | 30 |\n| b | 20 |\n"
+    for name, whole in (("above", f"{text}\n\n{table}"), ("below", f"{table}\n{text}\n")):
+        path = tmp_path / f"{name}.md"
+        path.write_text(whole, "utf-8")
+        summary = ktrace.summary(path)
+        assert [one.code for one in summary.checks] == (["check.table_cut"] if is_part else [])
+        assert any(one.code.startswith("heaviest") for one in summary.findings) is not is_part

@@ -109,7 +109,7 @@ def test_the_drawing_is_a_svg_with_names_and_figures(summary: ktrace.Summary, tm
 
 def test_a_chart_is_named(summary: ktrace.Summary, diff: ktrace.Diff) -> None:
     kernels = texts(summary.plot("kernels").svg)
-    assert kernels[0] == "Heaviest kernels"
+    assert kernels[0] == "Top kernels"
     assert "23.2% 216 us" in kernels
     assert texts(diff.plot().svg)[0] == "Changes by kernel"
     assert texts(diff.plot("operations").svg)[0] == "Operations before and after"
@@ -137,7 +137,7 @@ def test_every_class_of_a_drawing_has_a_rule(summary: ktrace.Summary, diff: ktra
 
 
 def test_html_is_small_and_has_the_key_figures(summary: ktrace.Summary, diff: ktrace.Diff) -> None:
-    for subject, words in ((summary, ("86.4%", "heaviest operation")), (diff, ("by kernel", "0 clear"))):
+    for subject, words in ((summary, ("86.4%", "top operation")), (diff, ("by kernel", "0 clear"))):
         html = subject._repr_html_()  # type: ignore[attr-defined]
         assert [word for word in words if word not in html] == []
         assert len(html) < 20_000

@@ -22,6 +22,7 @@ from worlds.world import build
 import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError
+from ktrace.page import overview_page
 from ktrace.viewer import overviews, served
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -164,6 +165,26 @@ def test_many_ranks_are_a_map_and_eight_of_them(context: Any, tmp_path: Path) ->
         )
         assert any(f"rank {missing} · GPU" in name for name in page.locator(".lane .name").all_inner_texts())
         assert not wrong
+
+
+def test_in_a_file_the_map_is_finer_than_all_else(
+    context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of so few cells have buckets as wide as the run; those of whole devices still tell work from waiting."""
+    monkeypatch.setattr(overview_page, "CELLS", 500)
+    world = build(3, plants=[plants.late_rank(5, 1.25)], ranks=10, scale=0.4, batch=1 << 18, steps=6, layers=2)
+    paths = [str(write(world, tmp_path / f"rank{rank}.pt.trace.json", rank)) for rank in range(10)]
+    made = CliRunner().invoke(cli, ["view", *paths, "-o", str(tmp_path / "run.html"), "--no-cache"])
+    assert made.exit_code == 0, made.output
+    page, wrong = drawn(context, (tmp_path / "run.html").as_uri())
+    assert page.evaluate("about.fine.shift") < page.evaluate("about.shift") - 3
+    sums = """() => about.groups.filter((one) => one.lane !== null).every((one) =>
+      about.fine.lanes[one.lane][1].reduce((sum, ns) => sum + ns, 0) === one.busy)"""
+    assert page.evaluate(sums), "the same time in narrower buckets"
+    late, other = page.locator(".map canvas").evaluate(LINES_5_AND_6)
+    waits = [sum(row[at] > 2 * row[at + 2] > 0 for at in range(0, len(row), 4)) for row in (late, other)]
+    assert 0 < waits[0] < waits[1] / 2
+    assert not wrong
 
 
 def test_few_ranks_are_all_listed(context: Any, tmp_path: Path) -> None:

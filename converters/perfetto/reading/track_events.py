@@ -133,7 +133,7 @@ def read_ktrace_events(context: Context, chunk: Chunk, events: Events, *, last: 
 
 
 def _listed_alike(parsed: Parsed) -> tuple[Int64, Int64]:
-    """Where slices begin and end of a writer that lists begins and then, in the same order of tracks, their ends.
+    """The halves of slices whose writer lists begins and then, in the same order of tracks, ends: the rows of both.
 
     What is written as time goes has no end that is earlier than a begin before it; such a writer has.
     """

@@ -554,3 +554,27 @@ def headings_of(line: str, recognise: Recogniser) -> tuple[list[str], Any, Diale
             if cells and (what := recognise(cells)) is not None:
                 return cells, what, dialect
     return None
+
+
+#: A longer line says nothing of a table.
+_LONGEST_SAID = 200
+
+#: What a program prints beside a table of which it shows the first rows: "Top 2 of 14 kernels", "14 rows (2 shown)".
+_SHOWN = (
+    re.compile(
+        r"\b(?:top|show(?:s|n|ing)|display(?:s|ed|ing)|list(?:s|ed|ing)?)\b\D{0,30}(?P<some>\d[\d,]{0,12})"
+        r"(?: [a-z]{1,20})? (?:of|out of) (?P<all>\d[\d,]{0,12})\b",
+        re.I,
+    ),
+    re.compile(
+        r"\b(?P<some>\d[\d,]{0,12})(?: [a-z]{1,20})? of (?P<all>\d[\d,]{0,12}) [a-z]{1,20} (?:are )?shown\b", re.I
+    ),
+    re.compile(r"\b(?P<all>\d[\d,]{0,12}) [a-z]{1,20} \((?P<some>\d[\d,]{0,12}) (?:are )?shown\)", re.I),
+)
+
+
+def shows_a_part(text: str) -> bool:
+    """Whether a line beside a table says that the table has some of all rows."""
+    found = (pattern.search(text) for pattern in _SHOWN if len(text) <= _LONGEST_SAID)
+    numbers = (tuple(int(one[name].replace(",", "")) for name in ("some", "all")) for one in found if one)
+    return any(some < every for some, every in numbers)

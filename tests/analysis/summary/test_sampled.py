@@ -99,11 +99,11 @@ def test_functions_are_no_kernels_in_what_people_read() -> None:
         assert table.columns[0].name == "kernel"
     assert "by function 0 clear" in repr(diff)
     assert repr(summary).endswith(": 7 samples, 70.000 ms; heaviest matmul 42.9%>")
-    assert ">Heaviest functions<" in summary.plot("kernels").svg
+    assert ">Top functions<" in summary.plot("kernels").svg
     assert ">Changes by function<" in diff.plot().svg
 
 
 def test_kernels_are_kernels_in_what_people_read() -> None:
     summary = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json")
-    assert ">Heaviest kernels<" in summary.plot("kernels").svg
+    assert ">Top kernels<" in summary.plot("kernels").svg
     assert ("by kernel", "kernel") in [(table.title, table.columns[0].name) for table in summary.tables(brief=True)]
