@@ -72,11 +72,11 @@ def probe(sample: Sample) -> Match | None:
     likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
     if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
         return None
-    found = [of_line for line in likely if (of_line := labels_of(line))]
-    names = [name for of_line in found for name in of_line]
+    found = [labels for line in likely if (labels := labels_of(line))]
+    names = [name for labels in found for name in labels]
     names += [name for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
-    labels = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
-    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(labels) + 1):
+    kinds = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
+    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(kinds) + 1):
         return None
     return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
 
