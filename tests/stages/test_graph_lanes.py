@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -91,7 +92,7 @@ def test_no_overlap_and_no_more_lanes_than_are_busy_at_once(pieces: list[Piece],
     assert set(found) == {f"graph 3 lane {number + 1}" for number in range(at_once(pieces))}
     for busy in found.values():
         busy.sort()
-        assert all(one[1] <= other[0] for one, other in zip(busy, busy[1:], strict=False))
+        assert all(one[1] <= other[0] for one, other in pairwise(busy))
     assert sorted((row["stream"], row["ts"], row["dur"]) for row in rows) == sorted(pieces)
     assert {row["context"] for row in rows} == {1}
 
@@ -162,6 +163,14 @@ def test_a_stream_with_anything_else_stays(kind: str, columns: Row) -> None:
     assert {track.stream for track in timeline.tracks} == {7, None}
     kept = [row for row in rows if timeline.tracks[row["track_number"]].stream == 7]
     assert sorted(row["name"] for row in kept) == ["k", "other"]
+
+
+def test_other_nodes_of_graphs_are_on_lanes_too() -> None:
+    event = {"ts": -1000, "dur": 3, "device": 0, "context": 1, "stream": 7, "args": {"graph node id": 8}}
+    timeline, rows, _ = laid_out(WALL, more=[("sync", "EventRecord", event)])
+    found = lanes_of(timeline, rows)
+    assert sorted(found) == ["graphs lane 1", "graphs lane 2"]
+    assert found["graphs lane 2"] == [(-1000, -997)]
 
 
 def test_streams_without_a_device_stay() -> None:
