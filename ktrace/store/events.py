@@ -209,11 +209,11 @@ class Tally(msgspec.Struct):
 
 
 #: What a row is, as bits of `flags`. WORK: device work. RANGE: encloses or repeats other rows. LAID_OUT: a row of a
-#: table, on its own track. LAUNCHED: the call that launched it is known (`join_launches`). GRAPH: work of a graph.
+#: table, on its own track. LAUNCHED: the call that launched it is known (`join_launches`). GRAPH: a node of a graph.
 SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT, RANGE, GRAPH = (1 << bit for bit in range(10))
 
-#: The arguments with the number of the graph that runs a piece of work, and of its node there, as Kineto, Nsight
-#: Systems and rocprofiler-sdk call them. Some write 0 for work of no graph.
+#: The arguments with the number of the graph that something is part of, and of its node there, as Kineto, Nsight
+#: Systems and rocprofiler-sdk call them. Some write 0 for what is part of none.
 _GRAPHS = ("args.graph id", "args.graphId", "args.graphExecId", "args.graph_exec_id")
 _NODES = ("args.graph node id", "args.graphNodeId", "args.graph_node_id")
 
@@ -235,7 +235,7 @@ class EventStore:
 
     `keys` has a row for each event, at its place: ts, end, id, track, flags. The end of a point is its ts, as is that
     of a slice without an end until `end_unfinished`. `removed` counts the rows that were left out, by kind of issue.
-    `graphs` has the numbers of the graphs whose work is on a track, 0 where it isn't known.
+    `graphs` has the numbers of the graphs whose nodes are on a track, 0 where one isn't known.
     """
 
     def __init__(self, spill: Spill, words: Vocabularies, tracks: TrackIndex) -> None:
@@ -339,9 +339,9 @@ class EventStore:
         return flags
 
     def _note_graphs(self, columns: pa.RecordBatch, track: Int32, flags: UInt16) -> None:
-        """Sets the flag of work of graphs, and notes which graphs have work on each track."""
+        """Sets the flag of nodes of graphs, and notes which graphs have some on each track."""
         graph, node = (_first_number(columns, names) for names in (_GRAPHS, _NODES))
-        rows = np.flatnonzero((flags & WORK != 0) & ((graph != 0) | (node != 0)))
+        rows = np.flatnonzero((graph != 0) | (node != 0))
         flags[rows] |= GRAPH
         for one, number in np.unique(np.stack((track[rows], graph[rows])), axis=1).T.tolist() if len(rows) else ():
             self.graphs.setdefault(one, set()).add(number)
@@ -394,11 +394,11 @@ class EventStore:
 
 def _first_number(columns: pa.RecordBatch, names: Iterable[str]) -> Int64:
     """The first whole number but 0 in these columns of each row, 0 if there is none."""
-    found = np.zeros(columns.num_rows, np.int64)
+    number = np.zeros(columns.num_rows, np.int64)
     for name in names:
         if name in columns.schema.names and columns.schema.field(name).type == pa.int64():
-            found = np.where(found == 0, values(columns, name)[0], found)
-    return found
+            number = np.where(number == 0, values(columns, name)[0], number)
+    return number
 
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, Bools]:

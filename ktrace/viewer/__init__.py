@@ -195,7 +195,7 @@ def served(
     loader = Engine(find()) if engine else None
     if loader and ui is not None:
         loader.require_version_of(version_of(ui))
-    gpu = _form_for(ui, loader) if gpu == "auto" else gpu
+    gpu, fits = (_form_for(ui, loader), "{}-by-stream") if gpu == "auto" else (gpu, "{}")
     seen = Path(paths[0]).stat() if Path(paths[0]).is_file() else None
     whole, account = None, None
     with ExitStack() as stack:
@@ -209,7 +209,7 @@ def served(
             if overview or (whole.stored.rows > overviews.MOST and len(whole.stored.cells)):
                 yield _overview(stack, whole, account, ui, gpu)
                 return
-        if whole is None and form in (FOREIGN, gpu):
+        if whole is None and form in (FOREIGN, gpu, fits.format(gpu)):
             yield _trace(stack, Path(paths[0]), None, ui, loader, gpu, seen)
             return
         trace = stack.enter_context(scratch_folder()) / f"{plain(stem(paths[0]))}.perfetto"

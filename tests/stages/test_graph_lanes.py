@@ -165,6 +165,14 @@ def test_a_stream_with_anything_else_stays(kind: str, columns: Row) -> None:
     assert sorted(row["name"] for row in kept) == ["k", "other"]
 
 
+def test_other_nodes_of_graphs_are_on_lanes_too() -> None:
+    event = {"ts": -1000, "dur": 3, "device": 0, "context": 1, "stream": 7, "args": {"graph node id": 8}}
+    timeline, rows, _ = laid_out(WALL, more=[("sync", "EventRecord", event)])
+    found = lanes_of(timeline, rows)
+    assert sorted(found) == ["graphs lane 1", "graphs lane 2"]
+    assert found["graphs lane 2"] == [(-1000, -997)]
+
+
 def test_streams_without_a_device_stay() -> None:
     timeline, _, _ = laid_out(WALL, device=None)
     assert {track.track for track in timeline.tracks} == {None}

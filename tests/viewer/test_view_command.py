@@ -349,3 +349,14 @@ def test_a_name_that_leads_elsewhere_meanwhile_is_not_served(
     monkeypatch.setattr(viewer, "_form_of", then_elsewhere)
     with pytest.raises(KtraceError, match="became another file"), viewer.served(link, gpu="stages"):
         pytest.fail("it was served")
+
+
+@needs_ui
+@pytest.mark.parametrize(("gpu", "converts"), [("auto", False), ("slices-by-stream", False), ("slices", True)])
+def test_a_trace_by_stream_is_served_as_it_is_unless_another_form_is_asked(
+    gpu: str, converts: bool, tmp_path: Path
+) -> None:
+    perfetto = tmp_path / "out.perfetto"
+    ktrace.convert(TRACE, perfetto, gpu="slices-by-stream")
+    with viewer.served(perfetto, offline=True, gpu=gpu) as view:
+        assert (view.account is not None) == converts

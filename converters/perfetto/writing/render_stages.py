@@ -204,7 +204,8 @@ class RenderStages:
     def fields(self, rows: StageRows) -> list[Field]:
         """Returns the fields of the GpuRenderStageEvents of rows."""
         columns = self._columns(rows)
-        keyed = self._keys.choose(columns, rows.track)
+        on_lanes = not columns.keys().isdisjoint(OF_LANE)  # then the kernels of a stream are on any lane
+        keyed = self._keys.choose(columns, np.zeros_like(rows.track) if on_lanes else rows.track)
         common = self._common(rows, {name: column for name, column in columns.items() if name in keyed})
         launch: list[Field] = [*_sizes(rows)]
         for name, column in columns.items():

@@ -51,8 +51,8 @@ class _Group:
 def fold(store: EventStore, ordered: Ordered, tracks: Sequence[Track], spill: Spill, size: int) -> list[Track]:
     """Puts the work of graphs on lanes, and returns these as tracks, which follow `tracks`: none if nothing is folded.
 
-    The streams of a device are folded if more than `MOST_STREAMS` have work of graphs and nothing else, and half as
-    many lanes hold it.
+    The streams of a device are folded if more than `MOST_STREAMS` have nodes of graphs and nothing else, and half as
+    many lanes hold these.
     """
     groups = _groups(tracks, _only_graphs(store, len(tracks), size)) if store.graphs else []
     group_of = np.full(len(tracks), -1, np.int32)
@@ -77,7 +77,7 @@ def fold(store: EventStore, ordered: Ordered, tracks: Sequence[Track], spill: Sp
 
 
 def _only_graphs(store: EventStore, tracks: int, size: int) -> Bools:
-    """Which tracks have work of graphs, and nothing else."""
+    """Which tracks have nodes of graphs, and nothing else."""
     of_graphs, others = np.zeros(tracks, np.int64), np.zeros(tracks, np.int64)
     for _, rows in store.keys.blocks(size):
         kept = rows["flags"] & GONE == 0
