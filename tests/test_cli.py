@@ -182,8 +182,8 @@ def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
 
 BAD = {
     "empty": (b"", "is empty"),
-    "prose": (b"nothing to see here\n" * 5, "no format knows this input"),
-    "binary": (bytes(range(256)) * 20, "no format knows this input"),
+    "prose": (b"nothing to see here\n" * 5, "unrecognised format"),
+    "binary": (bytes(range(256)) * 20, "unrecognised format"),
     "damaged gzip": (b"\x1f\x8b" + b"\xff" * 50, "compressed data is damaged"),
     "a cut JSON document": (b'{"ktrace":"1.0","records":[{"record":"ev', ""),
     "a cut Parquet file": (b"PAR1" + b"\0" * 50, ""),

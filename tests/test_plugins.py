@@ -196,7 +196,7 @@ def test_an_unknown_input_names_the_format_that_failed(installed: Path, tmp_path
     (tmp_path / "run.log").write_text("what is this\n")
     done = ktrace(installed, "convert", tmp_path / "run.log", "-o", tmp_path / "out.jsonl")
     assert done.returncode == 1
-    assert "no format knows this input (a text that begins with 'what is this'); the format broken" in done.stderr
+    assert "unrecognised format (a text that begins with 'what is this'); the format broken" in done.stderr
     assert "couldn't be asked: its p" in done.stderr
     assert words in done.stderr
 

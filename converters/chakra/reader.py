@@ -47,7 +47,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             if number == 0:
                 report.used(outcome="catalog")
             elif data is None:
-                report.issue("cut", where, "the last message breaks off")
+                report.issue("cut", where, "the last message is truncated")
             elif (node := _node(data)) and node.get(_TYPE) == _METADATA:
                 report.used(outcome="catalog")
             elif problem := _add(rows, node, is_timed):

@@ -166,7 +166,7 @@ class Document:
         if not has_nodes:
             raise self._damaged("it has no list of nodes")
         if text.skip_blank() != b"}":
-            self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
+            self._report.issue("cut", f"byte {text.pos}", "the document isn't closed", 0)
         else:
             text.step()
         text.skip_rest(self._report)

@@ -88,7 +88,7 @@ class Walk:
 
     def _report_cut(self) -> None:
         if not self._cut and not self._members_only:
-            self._report.issue("cut", f"byte {self._text.pos}", "the document has no end", 0)
+            self._report.issue("cut", f"byte {self._text.pos}", "the document isn't closed", 0)
         self._cut = True
 
     def _object(self, path: tuple[str, ...]) -> Iterator[Member | Records]:

@@ -108,7 +108,7 @@ class Document:
                 self._report.issue("unrecognised", self._place(), f"the tag {text[:40].decode(errors='replace')}", 0)
         where = self._place()
         if self._pass_rest("skipped") or self._cut or inside:
-            self._report.issue("cut", where, "the document has no end", 0)
+            self._report.issue("cut", where, "the document isn't closed", 0)
 
     @property
     def _at(self) -> int:

@@ -182,7 +182,7 @@ def limit_options(*, tables: bool = True) -> Callable[[Callable[..., Any]], Call
     """Adds the options that say how much is printed, of which `tables`; the command receives them as `within`."""
     options = [
         click.option("--bytes", "bytes_", type=click.IntRange(1), metavar="N", help="At most N bytes, in whole rows."),
-        click.option("--after", metavar="NAME:ROWS", help="Go on where `next` says that the rows were cut."),
+        click.option("--after", metavar="NAME:ROWS", help="Continue where the rows were cut: the value of `next`."),
     ]
     if tables:
         options.insert(0, click.option("--tables", metavar="NAME,...", callback=listed(str), help="Only these tables."))

@@ -87,7 +87,7 @@ def command(path: str, format_: str, selection: Selection) -> None:
         write_stdout(as_text([stated_table(info.stated, _FIGURES)], width=width(), colour=colour()))
     tell_cut(info.report)
     if info.checks:
-        heading("checks that fail")
+        heading("failed checks")
         for one in info.checks:
             print_line(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
     if top := info.top():

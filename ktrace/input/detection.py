@@ -385,7 +385,7 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
     lacks, command = _by_mapping(source, sample, {match.format for match in near})
     nearest += f"; ktrace map finds that {lacks}" if lacks else ""
     remedy = f"{command}; or {remedy}" if command else remedy
-    return UnknownFormat("no format knows this input" + nearest, path=source.path, expected=_EXPECTED, remedy=remedy)
+    return UnknownFormat("unrecognised format" + nearest, path=source.path, expected=_EXPECTED, remedy=remedy)
 
 
 def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple[str, str]:

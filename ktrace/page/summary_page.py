@@ -2,15 +2,15 @@
 
 header      span, busy, exposed communication, occupancy
 devices     ██████▒▒▓▓░░░   (charts.py)
-why idle    host late  ███
+why idle    launch-bound  ███
 operations  gemm  ████████  61.5%
 steps       ▅▆▅▅█▅▅         (charts.py)
 kernels     name  ████  ─▁█▃──   total time, and how long single launches took
 
 The charts of answers: why devices are idle, how near the work is to what the machine can do.
 
-why idle    host late         ███████  89.0%        aten::addmm   ███  the host in the gaps
-            launch overhead   █        11.0%        cudaMalloc    █
+why idle    launch-bound      ███████  89.0%        aten::addmm   ███  the host in the gaps
+            launch latency    █        11.0%        cudaMalloc    █
 roofline
 TFLOP/s     ____________ bf16      the roof: the memory's rate times FLOP/byte, up to the peak of the type
           ／  o   O
@@ -35,6 +35,7 @@ from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.idle import IdleAnswer
 from ktrace.analysis.questions.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.analysis.questions.roofline.answer import RooflineAnswer
+from ktrace.analysis.work.gaps import SPOKEN
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Lists, Plot, Section, named, share, tag
 from ktrace.page.charts import (
@@ -351,7 +352,7 @@ def idle(summary: Summary) -> Section | None:
     spans: Counter[str] = Counter()
     for device in answer.devices:
         for cause in device.causes:
-            causes[cause.cause] += cause.time
+            causes[SPOKEN.get(cause.cause, cause.cause)] += cause.time
             for span in cause.host:
                 spans[span.name] += span.time
     whole = causes.total()

@@ -203,7 +203,7 @@ def _seen(batches: Iterable[Batch], seen: WorkInput) -> Iterator[Batch]:
 
 
 def _checks(seen: WorkInput, report: Report) -> list[Finding]:
-    """The checks that fail, of those that need no figures of tables, `NOT_MADE`."""
+    """The failed checks, of those that need no figures of tables, `NOT_MADE`."""
     work = Work.of_devices(seen)
     labels = Labels(seen.catalog, {(shape["source"], shape["host"], shape["device"]) for shape in work.shapes})
     devices = [use for events in work.each() for use in events.devices(labels.device, labels.rank)]

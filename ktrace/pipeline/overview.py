@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ktrace.analysis.questions.overview import Span, Stored, cache, store
 from ktrace.analysis.questions.overview.answers import Overview
+from ktrace.analysis.work.gaps import SPOKEN
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, OutputError, error_text
 from ktrace.input.detection import by_name
@@ -145,7 +146,7 @@ def idle_causes(overview: Overview, span: Span) -> list[tuple[str, int]] | None:
         inside = np.minimum(ts + dur, stop) - np.maximum(ts, start)
         for cause, idle in zip(decoded(gaps.column("name")).to_pylist(), inside.tolist(), strict=True):
             if idle > 0:
-                time[cause] = time.get(cause, 0) + idle
+                time[SPOKEN.get(cause, cause)] = time.get(SPOKEN.get(cause, cause), 0) + idle
     return sorted(time.items(), key=lambda one: -one[1])
 
 

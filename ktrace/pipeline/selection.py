@@ -86,7 +86,7 @@ class Selection:
         None,
         "--limits",
         "NAME=SIZE,...",
-        "Allow more, or less, in an input: line=1GiB, value=2GiB, unpacked=4GiB, ratio=none, depth=8.",
+        "Raise or lower the limits of an input: line=1GiB, value=2GiB, unpacked=4GiB, ratio=none, depth=8.",
         more="An input beyond them is an error; they change nothing in what is read.",
         link="[More](../limits.md)",
         repeatable=True,
@@ -154,7 +154,7 @@ class Selection:
         None,
         "--budget",
         "N",
-        "Make a timeline of about N slices (300k): short ones become one with their neighbours.",
+        "Make a timeline of about N slices (300k): short ones are merged with their neighbours.",
         more="Each of these says how many they were, how long they were busy, and the heaviest names.",
         link="[More](convert.md#a-timeline-of-any-size)",
     )

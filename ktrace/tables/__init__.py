@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import count, takewhile
@@ -49,7 +49,8 @@ class Column:
 
     Figures that are `signed` are changes: people see +1.200 ms. Those that are `factors`, too, are percent of what was
     before: people see 4.1x instead of +310.0%. A column that `decides` stays next to the first one where a terminal is
-    too narrow for all; rows with that text in it matter less, and are dim where there are colours.
+    too narrow for all; rows with that text in it matter less, and are dim where there are colours. `spoken` has what
+    people read instead of some codes, which programs get.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Column:
     signed: bool = False
     decides: str = ""
     factors: bool = False
+    spoken: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def key(self) -> str:
@@ -162,7 +164,7 @@ def shown(cell: object, column: Column) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return escape_controls(value)
+        return escape_controls(column.spoken.get(value, value))
     if column.factors and value >= _DOUBLED:
         return f"{times_text(1 + value / 100)}x"
     text = _WRITTEN[column.unit](value)

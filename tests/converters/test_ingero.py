@@ -186,5 +186,5 @@ def test_a_database_of_others_is_none(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE events (id INTEGER, timestamp INTEGER, name TEXT)")
-    with pytest.raises(KtraceError, match="no format knows"):
+    with pytest.raises(KtraceError, match="unrecognised format"):
         read(path)

@@ -93,7 +93,7 @@ def test_other_lines_are_none(tmp_path: Path, line: str) -> None:
     trace = read(written(tmp_path, f"{sound}{line}\n"))
     assert len(trace.summaries) == 1
     assert dict(trace.report.reader.removed) == {"unrecognised": 1}
-    with pytest.raises(KtraceError, match="no format knows"):
+    with pytest.raises(KtraceError, match="unrecognised format"):
         read(written(tmp_path, f"{line}\n"))
 
 

@@ -131,5 +131,5 @@ def test_other_lines_are_told() -> None:
 def test_other_texts_are_none_of_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.log"
     path.write_text(text, "utf-8")
-    with pytest.raises(KtraceError, match="no format knows"):
+    with pytest.raises(KtraceError, match="unrecognised format"):
         read(path)

@@ -182,7 +182,7 @@ def test_a_broken_file_does_not_stop_the_others(runs: Path, tmp_path: Path) -> N
     (runs / "a b/rank2.json").write_text("garbage")
     done = run(f"{runs}/**/*.json", "-o", tmp_path / "out", "--report", tmp_path / "r.json", "--jobs", 2)
     assert done.returncode == 1
-    assert "rank2.json: no format knows this input" in done.stderr
+    assert "rank2.json: unrecognised format" in done.stderr
     assert done.stderr.splitlines()[-1] == f"{tmp_path}/out: 5 inputs: 4 done, 0 already there, 1 failed; 100 rows"
     told = json.loads((tmp_path / "r.json").read_text())
     assert [one["state"] for one in told["inputs"]] == ["done", "done", "failed", "done", "done"]
@@ -223,7 +223,7 @@ def test_a_terminal_shows_one_bar_and_the_failures_at_the_end(runs: Path, tmp_pa
     shown = text.decode()
     assert "converting" in shown
     assert "rows, " not in shown.partition("failed: ")[0]
-    assert shown.count("no format knows this input") == 1
+    assert shown.count("unrecognised format") == 1
     assert "broken.json" in shown.partition("failed: ")[2]
 
 

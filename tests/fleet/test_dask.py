@@ -89,7 +89,7 @@ def test_a_broken_file_is_listed(cluster: Any, tmp_path: Path) -> None:
     (tmp_path / "in/rank1.json").write_text("garbage")
     report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
     assert [manifest.rows for manifest in report.done] == [3]
-    assert ["no format knows this input" in reason for reason in report.failed.values()] == [True]
+    assert ["unrecognised format" in reason for reason in report.failed.values()] == [True]
 
 
 @pytest.mark.nightly

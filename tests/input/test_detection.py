@@ -57,7 +57,7 @@ def test_an_empty_file_is_explained(tmp_path: Path) -> None:
 def test_an_unknown_input_is_explained(tmp_path: Path) -> None:
     for data in (b"what is this\n", bytes(range(256)) * 4):
         (tmp_path / "x").write_bytes(data)
-        with pytest.raises(UnknownFormat, match="no format knows this input"):
+        with pytest.raises(UnknownFormat, match="unrecognised format"):
             choose(Source(str(tmp_path / "x")))
 
 
@@ -65,7 +65,7 @@ def test_what_is_nearest_goes_by_content_and_not_by_name(tmp_path: Path) -> None
     (tmp_path / "run.log").write_text("nothing that anybody knows\n")
     with pytest.raises(UnknownFormat) as caught:
         choose(Source(str(tmp_path / "run.log")))
-    assert caught.value.what == "no format knows this input (a text that begins with 'nothing that anybody knows')"
+    assert caught.value.what == "unrecognised format (a text that begins with 'nothing that anybody knows')"
     (tmp_path / "run.json").write_text("Kernel,Calls,Duration\nk,1,2\n")
     with pytest.raises(UnknownFormat) as caught:
         choose(Source(str(tmp_path / "run.json")))
@@ -98,7 +98,7 @@ def test_an_unknown_input_says_what_was_seen(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnknownFormat) as caught:
         choose(Source(str(tmp_path / "x")))
     first = caught.value.what.splitlines()[0]
-    assert first.startswith("no format knows this input (")
+    assert first.startswith("unrecognised format (")
     assert seen + ")" in first
 
 

@@ -143,7 +143,7 @@ def test_pipes_and_links_to_devices_beside_a_file_are_no_part_of_it(tmp_path: Pa
     table = tmp_path / "run.csv"
     table.write_text("what,when,took\na,1,2\n", "utf-8")
     os.mkfifo(f"{table}.ktrace.toml")
-    assert "no format knows" in read(table)[1]
+    assert "unrecognised format" in read(table)[1]
     database = tmp_path / "run.sqlite"
     shutil.copy(next((SAMPLES / "nsys").glob("*.sqlite")), database)
     before = read(database)

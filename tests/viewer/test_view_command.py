@@ -180,7 +180,7 @@ def test_bad_input_is_told_and_nothing_is_served(tmp_path: Path) -> None:
     bad = tmp_path / "bad.log"
     bad.write_text("nothing to see here\n" * 5)
     for arguments, code, words in (
-        ([bad], 1, "no format knows this input"),
+        ([bad], 1, "unrecognised format"),
         ([tmp_path / "none.log"], 1, "no such file"),
         ([], 2, "IN..."),
         ([TRACE, "--timeout", "0"], 2, "--timeout"),

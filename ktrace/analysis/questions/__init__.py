@@ -10,7 +10,7 @@ critical_path/  the calls and kernels that decide how long a step takes
 launches/       how kernels are launched, and what limits them
 memory/         how much was allocated, when, and who held it
 phases          prefill and decode: time, tokens and waits by phase and batch size
-queues          how much is queued on streams, and what waits for devices cost
+queues          how much is queued on streams, and cost of waiting for devices
 energy          joules of devices, operations and kernels, from samples of power
 inside          what warps do inside kernels
 requests        how long requests of servers waited, were prefilled and decoded

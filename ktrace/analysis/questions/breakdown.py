@@ -75,7 +75,7 @@ class BreakdownAnswer:
             + ((one.total / self.steps,) if self.steps else ())
             for one in self.parts
         ]
-        title = "where the time of steps went" if self.steps else "where the time of the recording went"
+        title = "where step time went" if self.steps else "where recorded time went"
         return [cut(Table(NAME, title, tuple(columns), rows, list(self.notes)), top)]
 
 

@@ -25,6 +25,7 @@ from ktrace.analysis.work.gaps import (
     CAUSES,
     DEPENDENCY,
     NOTES,
+    SPOKEN,
     Gaps,
     HostActivity,
     causes_of,
@@ -202,7 +203,10 @@ class IdleAnswer:
         several = len(self.devices) > 1
         dropped = ("kind", *(_WIDE[name] if several else ("device",))) if brief else ()
         kept = [place for place, column in enumerate(names) if column not in dropped]
-        columns = tuple(Column(names[place], _UNITS.get(names[place], "")) for place in kept)
+        columns = tuple(
+            Column(names[place], _UNITS.get(names[place], ""), spoken=SPOKEN if names[place] == "cause" else {})
+            for place in kept
+        )
         return Table(name, title, columns, [tuple(row[place] for place in kept) for row in rows], notes, more)
 
 

@@ -140,7 +140,7 @@ class InsideAnswer:
         ]
         return [
             _table("inside", "inside kernels", _KERNELS, kernels, top, self.notes),
-            _table("roles", "roles of warps", _ROLES, roles, top),
+            _table("roles", "warp roles", _ROLES, roles, top),
             _table("in-kernel ranges", "ranges inside kernels, of all warps", _RANGES, ranges, top),
         ]
 

@@ -100,7 +100,7 @@ class QueueAnswer:
 
 
 class QueueQuestion:
-    """The questions how much is queued, and what waits for devices cost. What they need is in work, calls and spans."""
+    """The questions how much is queued, and cost of waiting for devices. What they need is in work, calls and spans."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """`names` are those of the questions."""
@@ -199,7 +199,7 @@ class WaitsAnswer:
             for one in self.waits[:top]
         ]
         notes = ["Idle after: devices had nothing to do, because the host had waited and launched only then."]
-        return [Table(WAIT, "what waits for devices cost", columns, rows, notes, len(self.waits) - len(rows))]
+        return [Table(WAIT, "cost of waiting for devices", columns, rows, notes, len(self.waits) - len(rows))]
 
 
 def answer_of_waits(work: Work) -> WaitsAnswer | None:

@@ -159,6 +159,16 @@ CAUSES = {
     "setup": "nothing was queued: the host loaded modules or made contexts, which it does once",
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
+
+#: What people read instead of the name of a cause.
+SPOKEN = {
+    "host late": "launch-bound",
+    "host synchronised": "sync point",
+    "dependency": "blocked work",
+    "launch overhead": "launch latency",
+    "queued before the recording": "launched before profiling",
+    "setup": "one-time set-up",
+}
 LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, SETUP, UNKNOWN = range(len(CAUSES))
 
 #: Causes that depend on what the host does, and the cause before work that no gap is before.
@@ -166,7 +176,7 @@ BY_HOST, NO_GAP = (LATE, SYNCHRONISED), -1
 
 #: What users are told about work that isn't there, by cause.
 NOTES = {
-    BEFORE: "Queued before the recording: the device worked, but the trace lacks this work.",
+    BEFORE: "Launched before profiling: the device worked, but the trace lacks this work.",
     LOST: "Not recorded: the trace lacks work that calls launched, or a filter leaves it out; it may have run then.",
 }
 

@@ -284,7 +284,7 @@ class Document:
                 text.own("skipped" if value is None else "read", start)
                 if value is not None and key != "traceEvents":
                     yield Member(key, value, start)
-        self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
+        self._report.issue("cut", f"byte {text.pos}", "the document isn't closed", 0)
 
     def _key(self) -> str | None:
         """Reads the key of a member and the colon; returns None if there is no key."""
@@ -399,7 +399,7 @@ class Document:
                 yield from reading.end_range()
             if text.peek() != b"]":
                 if not lines:
-                    self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)
+                    self._report.issue("cut", f"byte {text.pos}", "the list of events isn't closed", 0)
                 return
             place = text.pos
             text.step()

@@ -176,7 +176,7 @@ class Filter:
         None,
         "--min-dur",
         "TIME",
-        "Leave out shorter slices: 10us.",
+        "Leave out slices shorter than this: 10us.",
         more="Points, counters and slices without an end stay.",
     )
     only_gpu: bool = option(

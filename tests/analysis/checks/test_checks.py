@@ -436,7 +436,7 @@ def test_info_says_the_same(check: str, tmp_path: Path) -> None:
     found = ktrace.inspect(path)
     assert found.checks == ktrace.summary(path, by=["idle"]).checks
     shown = CliRunner().invoke(cli, ["info", str(path)]).stdout
-    assert f"\n  {check}: " in shown.partition("checks that fail")[2]
+    assert f"\n  {check}: " in shown.partition("failed checks")[2]
     listed = json.loads(CliRunner().invoke(cli, ["info", str(path), "--format", "json"]).stdout)["checks"]
     assert [one["code"] for one in listed] == [f"check.{code}" for code in CHECKS]
     assert {one["code"] for one in listed if one["failed"]} == {one.code for one in found.checks}

@@ -219,7 +219,7 @@ def test_a_delay_that_is_too_long_is_unknown_or_was_queued_before(line: Timeline
     else:
         assert found[:-4] == [(0, 1_501_001, "queued before the recording", "before a")]
     told = " ".join(line.answer(tmp_path).notes)
-    assert ("Queued before the recording: the device worked" in told) is not synced
+    assert ("Launched before profiling: the device worked" in told) is not synced
 
 
 def test_devices_alone(line: Timeline, tmp_path: Path) -> None:

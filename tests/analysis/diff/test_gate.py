@@ -49,14 +49,14 @@ def test_gaps_twice_as_long_fail_without_steps(tmp_path: Path) -> None:
     result = run(a, b, "--fail-over", "5%")
     assert result.exit_code == 3
     assert result.stdout.startswith("b.json takes 2.0 times as long as a.json: 10.0 ms instead of 5.00 ms.\n")
-    assert "Its device is idle for 5.88 ms instead of 980 us, mostly by the cause 'launch overhead'. " in result.stdout
+    assert "Its device is idle for 5.88 ms instead of 980 us, most of the change: launch latency. " in result.stdout
     assert "Whether the change exceeds noise isn't known: one recording of each." in result.stdout
     told = [line.partition(" got slower")[0] for line in result.stderr.splitlines()]
     assert told == ["slower: span", "slower: device span", "slower: idle"]
     back = run(b, a, "--fail-over", "5%")
     assert back.exit_code == 0
     assert back.stdout.startswith("a.json takes 50.0% less time than b.json: 5.00 ms instead of 10.0 ms.\n")
-    assert "Its device is idle for 980 us instead of 5.88 ms, mostly by the cause 'launch overhead'." in back.stdout
+    assert "Its device is idle for 980 us instead of 5.88 ms, most of the change: launch latency." in back.stdout
 
 
 def test_json_has_the_outcome(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_the_cause_of_idle_time_is_named(tmp_path: Path) -> None:
     a = write(build(4, **shape), tmp_path / "a.json")
     b = write(build(4, run=1, plants=[plants.synchronisation(every=2)], **shape), tmp_path / "b.json")
     found = ktrace.diff(a, b)
-    assert " a step, mostly by the cause 'host synchronised'. " in found.verdict[1], found.verdict
+    assert " a step, most of the change: sync point. " in found.verdict[1], found.verdict
     (idle,) = (one for one in found.findings if one.code == "idle")
     assert idle.details["cause"] == "host synchronised"
 

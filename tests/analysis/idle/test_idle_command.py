@@ -30,7 +30,7 @@ def test_the_tables_of_one_device() -> None:
     assert done.exit_code == 0, done.output
     causes = section(done.stdout, "why device 0 is idle")
     assert causes[0].split() == ["cause", "time", "of", "idle", "of", "span", "gaps", "average", "longest"]
-    assert causes[1].split() == ["host", "late", "116.626", "us", "89.0%", "12.1%", "4", "29.157", "us", "34.904", "us"]
+    assert causes[1].split() == ["launch-bound", "116.626", "us", "89.0%", "12.1%", "4", "29.157", "us", "34.904", "us"]
     assert causes[2].split() == [
         "launch",
         "overhead",

@@ -413,7 +413,7 @@ FAULTS = {
     "an old cursor": ("query", {"handle": "t1", "cursor": "q99:1"}, "usage", "no answer 'q99'"),
     "no SQL": ("query", {"handle": "t1"}, "usage", "there is no query"),
     "no input": ("open", {"path": "kineto/none.json"}, "input", "there is no such file"),
-    "no trace": ("open", {"path": "README.md"}, "unknown_format", "no format knows this input"),
+    "no trace": ("open", {"path": "README.md"}, "unknown_format", "unrecognised format"),
     "no format": ("open", {"path": STEP, "format": "none"}, "usage", "none"),
     "elsewhere": ("open", {"path": "/etc/passwd"}, "refused", "isn't in an allowed folder"),
 }

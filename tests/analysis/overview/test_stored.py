@@ -16,6 +16,7 @@ from conftest import SAMPLES, SHARED
 from ktrace.analysis.questions.overview import Stored, store
 from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.analysis.questions.overview.lanes import WORK, by_lane
+from ktrace.analysis.work.gaps import SPOKEN
 from ktrace.model.batch import ALWAYS_SLICES, DEVICE_KINDS, Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.overview import BEYOND, idle_causes, window
@@ -152,7 +153,8 @@ def test_the_idle_time_of_a_device_has_the_causes_of_the_summary(tmp_path: Path)
     truth: dict[str, int] = {}
     for device in answer.devices:
         for cause in device.causes:
-            truth[cause.cause] = truth.get(cause.cause, 0) + cause.time
+            cause_name = SPOKEN.get(cause.cause, cause.cause)
+            truth[cause_name] = truth.get(cause_name, 0) + cause.time
     assert causes == {cause: ns for cause, ns in truth.items() if ns}
     assert causes
 

@@ -177,7 +177,7 @@ def test_a_start_whose_unit_nothing_shows_is_an_argument(tmp_path: Path) -> None
     "line", ['{"name": "a", "latency": 3}', '{"gpu_ms": 3, "cpu_ms": 4}', '{"name": "a", "size_mb": 3}']
 )
 def test_json_lines_that_state_no_time_are_refused(tmp_path: Path, line: str) -> None:
-    with pytest.raises(InputError, match="no format knows"):
+    with pytest.raises(InputError, match="unrecognised format"):
         ktrace.read(log(tmp_path, f"{line}\n" * 3))
 
 
@@ -238,7 +238,7 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
     ],
 )
 def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="no format knows"):
+    with pytest.raises(InputError, match="unrecognised format"):
         ktrace.read(log(tmp_path, text))
 
 
@@ -289,7 +289,7 @@ def test_the_word_kernel_before_names_says_what_they_are(tmp_path: Path) -> None
     ],
 )
 def test_what_is_no_name_isnt_taken_for_one(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="no format knows"):
+    with pytest.raises(InputError, match="unrecognised format"):
         ktrace.read(log(tmp_path, text))
 
 

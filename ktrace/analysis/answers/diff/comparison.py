@@ -35,6 +35,7 @@ from ktrace.analysis.answers.diff import (
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
+from ktrace.analysis.work.gaps import SPOKEN
 from ktrace.analysis.work.groups import GRID, OF_GRID, heading_of
 from ktrace.errors import UsageError
 from ktrace.tables import Cell, Column, Table, escape_controls, percent, prose
@@ -208,7 +209,7 @@ def _changes(
 def _short(heading: str, unit: str) -> tuple[Column, ...]:
     change = Column("change" if unit == "ns" else "points", unit, signed=True)
     return (
-        Column(heading),
+        Column(heading, spoken=SPOKEN),
         Column("a", unit),
         Column("b", unit),
         change,
@@ -264,7 +265,7 @@ def _average(total: float, count: float | None) -> float | None:
 def _full(heading: str, unit: str) -> tuple[Column, ...]:
     points = "change" if unit == "ns" else "points"
     return (
-        Column(heading),
+        Column(heading, spoken=SPOKEN),
         Column("a", unit),
         Column("b", unit),
         Column(points, unit, signed=True),

@@ -38,6 +38,7 @@ from ktrace.analysis.answers.diff.facts import (
 )
 from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
 from ktrace.analysis.questions.checks import failures, sentence
+from ktrace.analysis.work.gaps import SPOKEN
 from ktrace.analysis.work.groups import OTHER, heading_of
 from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
@@ -267,7 +268,7 @@ def _idle(diff: Diff) -> str:
         return ""
     who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
     cause = places.idle_cause(diff)
-    why = f", mostly by the cause '{cause}'" if cause else ""
+    why = f", most of the change: {SPOKEN.get(cause, cause)}" if cause else ""
     return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}{why}. "
 
 

@@ -347,7 +347,7 @@ class _Summarised:
     def _nothing(self, answers: Container[str]) -> str:
         """The note that nothing can be added up, unless it is another question that the source answers."""
         if any(name in answers for name in INSTEAD):
-            return "There is no device work and no call of the host: the source tells of memory."
+            return "There is no device work and no host call: the source is about memory."
         more = self._gathered.hints_when_empty()
         return f"There is nothing to add up: no device work and no calls of the host.{more}"
 

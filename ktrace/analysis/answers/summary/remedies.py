@@ -49,22 +49,20 @@ _PYTHON = (
     "logging, checks and preparation of data out of the step."
 )
 
-_NOT_KNOWN = (
-    "Record the calls of the host, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
-)
+_NOT_KNOWN = "Record host calls, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
 
 #: What the name of a format begins with -> how its profilers record the calls of the host.
 _HOST_OF = (
-    (("rocprof", "rocpd", "rpd", "roctracer"), "Record the calls of the host, too: rocprofv3 --sys-trace."),
+    (("rocprof", "rocpd", "rpd", "roctracer"), "Record host calls, too: rocprofv3 --sys-trace."),
     (
         ("ascend",),
-        "Record the calls of the host, too: torch_npu.profiler with ProfilerActivity.CPU, msprof --ascendcl=on.",
+        "Record host calls, too: torch_npu.profiler with ProfilerActivity.CPU, msprof --ascendcl=on.",
     ),
     (
         ("tenstorrent",),
         "The report has the times of the host on another clock: Tracy shows both on one timeline (python -m tracy -p).",
     ),
-    (("unitrace", "onetrace"), "Record the calls of the host, too: unitrace --chrome-call-logging."),
+    (("unitrace", "onetrace"), "Record host calls, too: unitrace --chrome-call-logging."),
 )
 
 _REMEDIES = {

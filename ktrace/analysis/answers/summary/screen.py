@@ -5,7 +5,7 @@
     busy 86.4%   compute 73.1%   exposed communication 12.1%   exposed copies 1.2%   idle 13.6%
     Device 0 is busy for ...
 
-    look first at, of the devices' time
+    where to look first, share of the devices' time
     1  12.1%  117 us  communication without compute at the same time
                       try: Overlap it with compute: ...
     ...
@@ -141,7 +141,7 @@ class _Screen:
         losses = self._said.look[:_FINDINGS]
         if not losses:
             return []
-        lines = [self._dim(f"look first at, of {losses[0].of}")]
+        lines = [self._dim(f"where to look first, share of {losses[0].of}")]
         wide = max(len(brief(one.value)) for one in losses)
         told: set[str] = set()
         for place, one in enumerate(losses, 1):

@@ -195,7 +195,7 @@ def _because(idle: Finding, causes: list[Finding]) -> str:
 
 
 #: What is said where the work itself is what to look at.
-_LITTLE = "little is lost between the work, so look at the work"
+_LITTLE = "little time is lost between kernels, so look at the kernels"
 
 
 def _look(order: list[Finding]) -> str:

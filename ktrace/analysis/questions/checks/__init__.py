@@ -239,7 +239,7 @@ CHECKS: dict[str, Check] = {
         ),
         ("busy", "idle", "exposed", "little", "outside"),
         ("heaviest",),
-        "Record some whole steps, after the warm-up.",
+        "Record a few whole steps after the warm-up.",
     ),
     "ranks_missing": Check(
         "all ranks of a group are there",

@@ -58,7 +58,7 @@ class Recording(NamedTuple):
 
 
 def examine(recording: Recording) -> list[Finding]:
-    """The checks that fail, in the order of CHECKS."""
+    """The failed checks, in the order of CHECKS."""
     found = [*_of_reading(recording), *_of_tables(recording)]
     if len(recording.work) and recording.work.is_on_devices:
         found += _of_work(recording)

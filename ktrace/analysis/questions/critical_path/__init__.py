@@ -38,7 +38,7 @@ from ktrace.analysis.questions.critical_path.path import (
     words,
 )
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.gaps import CAUSES, NOTES
+from ktrace.analysis.work.gaps import CAUSES, NOTES, SPOKEN
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.question import Answer, Explanation, Labels
@@ -132,7 +132,7 @@ class CriticalPathAnswer:
 
     def _tables(self, top: int | None, brief: bool) -> Iterator[Table]:
         what = "the whole trace" if self.is_whole else f"{self.count:,} step{'s' if self.count > 1 else ''}"
-        columns = [Column("kind"), Column("time", "ns"), Column("share", "%")]
+        columns = [Column("kind", spoken=SPOKEN), Column("time", "ns"), Column("share", "%")]
         per_step = self.count > 1
         columns += [Column("per source" if self.is_whole else "per step", "ns")] if per_step else []
         columns.append(Column("pieces", "count"))
@@ -167,7 +167,12 @@ class CriticalPathAnswer:
     def _shares(self, by: str, shares: list[PathShare], top: int | None, brief: bool) -> Table:
         """The shares by operation or by name; names have a kind."""
         kind = any(one.kind for one in shares)
-        columns = [Column(by), *([Column("kind")] if kind else []), Column("time", "ns"), Column("share", "%")]
+        columns = [
+            Column(by),
+            *([Column("kind", spoken=SPOKEN)] if kind else []),
+            Column("time", "ns"),
+            Column("share", "%"),
+        ]
         columns += [] if brief else [Column("pieces", "count"), Column("total", "ns")]
         columns.append(Column("on the path", "%"))
         rows: list[tuple[Cell, ...]] = []

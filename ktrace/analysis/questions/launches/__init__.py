@@ -355,7 +355,7 @@ class SequencesAnswer:
             )
             for one in self.sequences[:top]
         ]
-        return [Table("sequence", "kernels to fuse", columns, rows, [], len(self.sequences) - len(rows))]
+        return [Table("sequence", "fusion candidates", columns, rows, [], len(self.sequences) - len(rows))]
 
 
 def sequences_of(work: Work) -> SequencesAnswer | None:

@@ -206,7 +206,7 @@ class LimitsAnswer:
             heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
             rows = [(one.kernel, one.speedup, one.rule, one.text) for one in self.advice[:top]]
             more = len(self.advice) - len(rows)
-            tables.append(Table("advice", "what the profiler's rules advise", heads, rows, [], more))
+            tables.append(Table("advice", "advice of the profiler's rules", heads, rows, [], more))
         return tables
 
 

@@ -104,8 +104,8 @@ class MemoryAnswer:
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """Tables of places, of owners at the peak, of what is left, and of steps, at most `top` rows of a place."""
-        tables = [self._places(brief), self._owners("memory owners", "who held memory at its peak", "owners", top)]
-        tables.append(self._owners("memory left", "allocated in the trace and never freed in it", "leaks", top))
+        tables = [self._places(brief), self._owners("memory owners", "memory at its peak, by owner", "owners", top)]
+        tables.append(self._owners("memory left", "allocated in the trace, never freed", "leaks", top))
         columns = (Column("memory"), Column("step"), Column("peak", "B"), Column("end", "B"))
         rows: list[tuple[Cell, ...]] = [
             (use.label, step.label, step.peak, step.end, step.growth) for use in self.places for step in use.steps[:top]
