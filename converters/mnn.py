@@ -158,7 +158,7 @@ class _Text:
             return
         mean, kind, name = Decimal(time) * _MS, found.pop("Op Type", None), found.pop(self._headings[0])
         if kind is not None:
-            self._node(kind, name, share, found, {"avg": float(mean)})
+            self._node(kind, name, share, found, {"avg": float(mean), "total": float(mean), "count": 1})  # of one run
         elif self._has_names:
             self._lines.became("folded")
         else:

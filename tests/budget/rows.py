@@ -38,6 +38,7 @@ LEFT_OUT = {
             "taichi",
             "tau",
             "torch-benchmark",
+            "torch-xla",
             "triton-testing",
             "unreal",
             "xrt",

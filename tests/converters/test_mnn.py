@@ -53,9 +53,9 @@ def test_models_have_their_settings() -> None:
 def test_nodes_by_name_and_what_repeats_them() -> None:
     trace = read(TABLES)
     assert found(trace, "kind", "name", "layer", "avg", "total", "count", "percent", "table") == [
-        ("op", "Convolution", "conv 1", 250_000, None, None, 62.5, 0),
-        ("op", "ReLU", "relu", 50_000, None, None, 12.5, 0),
-        ("op", "Convolution", "conv2", 100_000, None, None, 25.0, 0),
+        ("op", "Convolution", "conv 1", 250_000, 250_000, 1, 62.5, 0),
+        ("op", "ReLU", "relu", 50_000, 50_000, 1, 12.5, 0),
+        ("op", "Convolution", "conv2", 100_000, 100_000, 1, 25.0, 0),
         ("total", "all nodes", None, 400_000, None, None, None, 0),
         ("op", "Raster", None, 5_000, 10_000, 2, 100.0, 1),  # by type alone
         ("total", "all nodes", None, 10_000, None, None, None, 1),

@@ -91,11 +91,11 @@ def test_while_a_trace_is_read_all_others_are_answered(session: Session, monkeyp
     begun, may_end = threading.Event(), threading.Event()
     read = Opened.__init__
 
-    def slow(self: Opened, name: str, paths: Any, *arguments: Any) -> None:
+    def slow(self: Opened, name: str, paths: Any, *arguments: Any, **options: Any) -> None:
         if str(paths[0]).endswith(PHASES):
             begun.set()
             assert may_end.wait(60)
-        read(self, name, paths, *arguments)
+        read(self, name, paths, *arguments, **options)
 
     monkeypatch.setattr(Opened, "__init__", slow)
     several = [Call(session, "open", path=PHASES) for _ in range(2)]
