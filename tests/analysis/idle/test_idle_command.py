@@ -33,7 +33,7 @@ def test_the_tables_of_one_device() -> None:
     assert causes[1].split() == ["launch-bound", "116.626", "us", "89.0%", "12.1%", "4", "29.157", "us", "34.904", "us"]
     assert causes[2].split() == [
         "launch",
-        "overhead",
+        "latency",
         "14.379",
         "us",
         "11.0%",

@@ -65,8 +65,8 @@ def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str], catalo
 def _places(shape: dict[str, Any], catalog: Catalog) -> list[str]:
     """The names of the process and the thread of a shape, as far as there are any."""
     columns = {"source": shape["source"], "host": shape.get("host"), "pid": shape["pid"]}
-    found = catalog.get("process", **columns), catalog.get("thread", **columns, tid=shape["tid"])
-    return [entry.name for entry in found if entry is not None and entry.name]
+    entries = catalog.get("process", **columns), catalog.get("thread", **columns, tid=shape["tid"])
+    return [entry.name for entry in entries if entry is not None and entry.name]
 
 
 def nature_of_tables(rows: Iterable[dict[str, Any]], formats: Set[str]) -> str:

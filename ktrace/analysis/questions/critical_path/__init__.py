@@ -320,7 +320,7 @@ class _Sums:
         if waits:
             ran = any(name.startswith("while ") for name, _ in self._by_name)
             also = ' "while X ran": X, on another stream, ended just before.' if ran else ""
-            yield f"{', '.join(waits)}: as in --by idle; the path doesn't tell what was waited for.{also}"
+            yield f"{', '.join(SPOKEN.get(wait.lower(), wait).capitalize() for wait in waits)}: as in --by idle; the path doesn't tell what was waited for.{also}"
         yield from (note for cause, note in NOTES.items() if list(CAUSES)[cause] in self._kinds)
 
 
