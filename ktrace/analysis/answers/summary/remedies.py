@@ -93,8 +93,8 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
     if not one.look:
         return ""
     if one.code in ("idle", "idle.unknown"):
-        of_makers = (what for names, what in _HOST_OF if formats and all(name.startswith(names) for name in formats))
-        return next(of_makers, _NOT_KNOWN)
+        options = (what for names, what in _HOST_OF if formats and all(name.startswith(names) for name in formats))
+        return next(options, _NOT_KNOWN)
     if one.code in ("idle.host_late", "outside"):
         # What to do about a host that is late: by what it was in, or how long the gaps are
         if not one.details.get("host_recorded", True):

@@ -316,7 +316,8 @@ class _Sums:
         if early:
             times = f"{early:,} time{'s' if early > 1 else ''}"
             yield f"Work on the path begins before its call, {times}: clocks disagree, or times are rounded."
-        waits = [kind.capitalize() for kind in (KINDS[DEPENDENCY], KINDS[UNKNOWN]) if kind in self._kinds]
+        there = [kind for kind in (KINDS[DEPENDENCY], KINDS[UNKNOWN]) if kind in self._kinds]
+        waits = [SPOKEN.get(kind, kind).capitalize() for kind in there]
         if waits:
             ran = any(name.startswith("while ") for name, _ in self._by_name)
             also = ' "while X ran": X, on another stream, ended just before.' if ran else ""
