@@ -42,7 +42,7 @@ def test_the_host_before_the_first_work_of_a_step(tmp_path: Path) -> None:
     assert (found.details["before_ns"], found.details["after_ns"]) == (99_010_000, 1_981_000)
     assert found.details["host_was_in"] == "preprocess" and found.remedy
     assert summary.verdict[1].startswith("Device 0 is busy for 9.0% of the step, 111 ms: for 99.9% of the 10.0 ms")
-    assert not any("Little is lost" in line for line in summary.verdict)
+    assert not any("Little time is lost" in line for line in summary.verdict)
 
 
 def test_what_the_host_was_in_before_is_not_said_of_the_time_after(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_host_that_is_not_recorded_is_not_accused(tmp_path: Path) -> None:
     said = " ".join(summary.verdict)
     assert "the time before the first device work" in said and "CPU" not in said
     assert "The 2 devices are each busy for 100.0% of their time" in said
-    assert found.remedy.startswith("Record the calls of the host")
+    assert found.remedy.startswith("Record host calls")
 
 
 def test_little_is_lost_where_devices_work_throughout(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_little_is_lost_where_devices_work_throughout(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, rows)
     assert outside(summary) is None
     assert summary.verdict[1].startswith("Device 0 is busy for 99.9% of its 10.0 ms")
-    assert summary.verdict[-1].startswith("Little is lost")
+    assert summary.verdict[-1].startswith("Little time is lost")
 
 
 def test_a_recording_without_steps_has_its_host_too(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_small_causes_together_are_not_little(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, rows)
     losses = [one for one in summary.findings if one.look]
     assert losses and all((one.share or 0) < 6 for one in losses) and sum(one.share or 0 for one in losses) >= 8
-    assert not any("Little is lost" in line for line in summary.verdict)
+    assert not any("Little time is lost" in line for line in summary.verdict)
 
 
 def test_a_remedy_fits_what_the_host_was_in(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_each_sentence_names_its_figures() -> None:
     assert summary(USE).verdict == [
         "gemm takes the most device time: 60.0% (600 us of 1.00 ms); the top kernel is sgemm, 50.0%.",
         "Device 0 is busy for 98.0% of its 1.00 ms, and idle for 20.0 us.",
-        "Little is lost between the work, so look at the work, first at gemm.",
+        "Little time is lost between kernels, so look at the kernels, first at gemm.",
     ]
 
 
@@ -78,7 +78,7 @@ def test_a_kernel_without_an_operation_may_take_the_most() -> None:
     unknown = [Group("other", 700_000.0, 7), Group("gemm", 300_000.0, 3)]
     found = summary(USE, operations=unknown).verdict
     assert found[0] == "sgemm takes the most device time: 50.0% (500 us of 1.00 ms)."
-    assert found[-1] == "Little is lost between the work, so look at the work, first at sgemm."
+    assert found[-1] == "Little time is lost between kernels, so look at the kernels, first at sgemm."
 
 
 def test_a_copy_is_no_kernel(tmp_path: Path) -> None:
@@ -248,5 +248,5 @@ def test_a_cause_that_nobody_can_change_is_not_looked_at() -> None:
     found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 390_000, (before,))])}
     assert found.verdict[1:] == [
         "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us.",
-        "Little is lost between the work, so look at the work, first at gemm.",
+        "Little time is lost between kernels, so look at the kernels, first at gemm.",
     ]
