@@ -89,7 +89,7 @@ _NAMED_STATISTIC = re.compile(r"(?i)(?P<label>.*[^\s:-])(?:\s*:\s*|\s+-\s+)(?P<w
 _UNIT_FIRST = re.compile(
     rf"(?P<label>[A-Za-z][^:=|{{}}(\[]{{0,99}}?) ?[(\[](?:in )?(?P<unit>{_UNITS})[)\]] ?[:=] ?(?P<number>{_NUMBER})"
 )
-_CELLS_BEHIND = re.compile(r"(?P<label>\S.*?)(?P<cells>(?:\s{2,}[\d.,]+%?)+)")
+_CELLS_BEHIND = re.compile(r"(?P<label>\S.{0,199}?)(?P<cells>(?:\s{2,60}[\d.,]{1,30}%?){1,40})")
 #: `[1/3] gemm`, and what is between labels of one line.
 _PLACE_IN_LIST = re.compile(r"^[\[(]\s?\d{1,6}\s?/\s?\d{1,6}\s?[\])]\s+")
 _GROUP = re.compile(r"(?P<name>\S.{0,99}?) ?[(\[](?P<parts>[^()\[\]]{0,400})[)\]]")
@@ -100,8 +100,8 @@ _SAYS_TIME = re.compile(
     r"|device|total|avg|average|mean|median|min|minimum|best|max|maximum)\b[\s:_-]*){1,4}"
 )
 _NAMING = re.compile(
-    r"(?i)(?:(?:running|executing|launching|launched|benchmarking|profiling|timing|testing|starting)\s+(?:the\s+)?)?"
-    r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name)\b(?:\s+name)?\s*[:=]?\s+"
+    r"(?i)(?:(?:running|executing|launching|launched|benchmarking|profiling|timing|testing|starting)\s{1,20}(?:the\s{1,20})?)?"
+    r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name)\b(?:\s{1,20}name)?(?:\s{0,20}[:=])?\s{1,40}"
     r"(?P<quote>['\"`]?)(?P<name>[A-Za-z_][^'\"`=|]{0,199}?)(?P=quote)(?:\s?\.{3}|:)?"
 )
 

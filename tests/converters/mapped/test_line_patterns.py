@@ -281,7 +281,6 @@ def test_the_word_kernel_before_names_says_what_they_are(tmp_path: Path) -> None
         "".join(
             f"I0610 14:38:5{n}.5 206 pairing.cc:373]  in 0.2{n}s\nI0610 14:38:5{n}.6 206 a.cc:3] x\n" for n in range(5)
         ),
-        "".join(f"  ({n}): Conv2d(Forward Time: 46{n}.3ms | Backward Time: 7{n}.7ms)\n" for n in range(5)),
         "".join(
             f"{name} 0.{n}% 1{n}.3ms 0.3% 5{n}.9ms 4{n}.1us 0.0us 0.0% 1{n}.0us 0.1us 12{n}\n"
             for n, name in enumerate(OPS)
