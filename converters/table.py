@@ -521,7 +521,7 @@ _WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
 #: A unit of time in headings, in cells or in a title; how many lines above and below one headings are looked for.
 _TIME = re.compile(rf"(?<![A-Za-z])(?:{TIME_WORDS}|ps)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE)
 _ABOVE, _BELOW = 5, 4
-_TIME_IN_CELL = re.compile(rf"(?<![A-Za-z\d])\d[\d.,]* ?(?:{TIME_WORDS})\b", re.IGNORECASE)
+_TIME_IN_CELL = re.compile(rf"(?<![A-Za-z\d])\d[\d.,]{{0,40}} ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
 #: Lines that are read as headings, at most.
 _MOST_TRIED, _MOST_NAMED = 400, 60

@@ -93,7 +93,7 @@ _CELLS_BEHIND = re.compile(r"(?P<label>\S.{0,199}?)(?P<cells>(?:\s{2,60}[\d.,]{1
 #: `[1/3] gemm`, and what is between labels of one line.
 _PLACE_IN_LIST = re.compile(r"^[\[(]\s?\d{1,6}\s?/\s?\d{1,6}\s?[\])]\s+")
 _GROUP = re.compile(r"(?P<name>\S.{0,99}?) ?[(\[](?P<parts>[^()\[\]]{0,400})[)\]]")
-_PARTS = re.compile(r"\s*[|;]\s+|,\s+")
+_PARTS = re.compile(r"\s{0,20}[|;]\s{1,20}|,\s{1,20}")
 #: Words of which no label is a name: what was done, and that it is a time. The name stands in a line above.
 _SAYS_TIME = re.compile(
     r"(?i)(?:(?:time|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"

@@ -24,7 +24,7 @@ from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _UNIT = r"(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)"
-_TIME = re.compile(rf"(?<![\w.])\d[\d.,]*\s?[\[(]?{_UNIT}(?![\w])")
+_TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}}\s?[\[(]?{_UNIT}(?![\w])")
 #: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
 _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
