@@ -45,18 +45,18 @@ _TAG = re.compile(r"\[(?P<tag>[A-Za-z][\w .:/-]{0,40})\]:?\s*")
 
 _NUMBER = r"\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,18})?|\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,2})?"
 _UNITS = "|".join(sorted(TIME_NS, key=len, reverse=True))
+_TIME = rf"(?:{_NUMBER}) ?(?:{_UNITS})"
+_SIGNED_TIME = rf"(?P<number>-?(?:{_NUMBER})) ?(?P<unit>{_UNITS})"
 _CLEAR = re.compile(
     r"(?P<label>[^\s:=|{}][^=|{}]{0,199}?)(?:\s*[:=|]\s*|\s+(?:-|->|→|took|in|after)\s+|\s*\.{2,80}\s*|\s*\()"
-    rf"(?P<number>-?(?:{_NUMBER})) ?(?P<unit>{_UNITS})\)?(?:\s+-\s+timer ended)?\.?"
+    rf"{_SIGNED_TIME}\)?(?:\s+-\s+timer ended)?\.?"
 )
-_BARE = re.compile(rf"(?P<label>[^\s=|{{}}][^=|{{}}]{{0,199}}?)\s+(?P<number>-?(?:{_NUMBER})) ?(?P<unit>{_UNITS})\.?")
+_BARE = re.compile(rf"(?P<label>[^\s=|{{}}][^=|{{}}]{{0,199}}?)\s+{_SIGNED_TIME}\.?")
 #: What stands before a label in a list; what follows a duration; a duration that isn't one of each of something.
 _MARK = re.compile(r"^(?:[-*•+>|]|\d{1,4}[.)]) +")
-_REST = re.compile(
-    rf"(?P<text>.{{0,240}}?[\s:=](?:{_NUMBER}) ?(?:{_UNITS})\.?)(?P<rest>(?:\s{{0,20}}[(\[/|,;]|\s\s+).{{0,400}})"
-)
+_REST = re.compile(rf"(?P<text>.{{0,240}}?[\s:=]{_TIME}\.?)(?P<rest>(?:\s{{0,20}}[(\[/|,;]|\s\s+).{{0,400}})")
 _IN_BRACKETS = re.compile(r"\([^()]{0,200}\)|\[[^\[\]]{0,200}\]")
-_OTHER_TIME = re.compile(rf"^/\S|(?<![\w.])(?:{_NUMBER}) ?(?:{_UNITS})(?!\w| per )")
+_OTHER_TIME = re.compile(rf"^/\S|(?<![\w.]){_TIME}(?!\w| per )")
 #: A label of more words is rather a sentence.
 _MOST_WORDS = 10
 
@@ -107,7 +107,7 @@ _NAMING = re.compile(
 
 _HEADED = re.compile(r"(?P<name>[A-Za-z_]\S{0,199}):")
 
-_ALONE = re.compile(rf"(?:{_NUMBER}) ?(?:{_UNITS})")
+_ALONE = re.compile(_TIME)
 _LONG = re.compile(
     r"(?P<label>\S.{0,199}?):\s*(?:(?P<h>\d{1,4}):)?(?P<m>\d{1,4}):(?P<s>\d\d(?:\.\d{1,9})?) \((?:h:)?m{1,2}:ss\.mmm\)"
 )
@@ -167,8 +167,7 @@ def figures_of(text: str) -> list[Figure]:
         if found and (dur := _ns(found["number"], found["unit"])) is not None:
             args = {"output": found["output"].strip(), "size": int(found["size"]), "inputs": found["inputs"].strip()}
             return [Figure(found["label"], dur, on_device=True, args=args)]
-    prefix = _PREFIX.match(text)
-    rest = text[prefix.end() if prefix else 0 :].strip()
+    rest = _without_prefix(text)
     tagged = _TAG.match(rest)
     tag = tagged["tag"] if tagged else None
     if tagged:
@@ -180,6 +179,12 @@ def figures_of(text: str) -> list[Figure]:
         figure.tag = tag
         figure.on_device |= bool(tag and DEVICE.search(tag))
     return figures
+
+
+def _without_prefix(text: str) -> str:
+    """A line without what tools put before a message."""
+    prefix = _PREFIX.match(text)
+    return text[prefix.end() if prefix else 0 :].strip()
 
 
 @lru_cache(1024)
@@ -309,8 +314,7 @@ def named_in(text: str, below: str) -> str | None:
     """What a line says is timed below it: X for `Running kernel 'X'`, `Kernel: X`, `=== X ===`, and for `X:` above
     lines that are indented; None for another line.
     """
-    prefix = _PREFIX.match(text)
-    rest = text[prefix.end() if prefix else 0 :].strip()
+    rest = _without_prefix(text)
     if title := title_of(1, text):
         return title.text
     tagged = _TAG.match(rest)

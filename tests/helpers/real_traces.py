@@ -6,12 +6,25 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import SHARED
+from conftest import SAMPLES, SHARED
 
 import ktrace
 
 #: What Nsight Systems recorded of two GPUs within a second.
 NSYS = SHARED / "corpus/nsys_sqlite/h100_2gpu_1s.sqlite"
+
+
+#: A trace with steps, one without, and others of several tools, small and real.
+OF_SEVERAL_TOOLS = [
+    SAMPLES / "kineto/one-step-of-training.pt.trace.json",
+    SAMPLES / "kineto/base-after-the-events-graph-of-three-kernels.pt.trace.json",
+    SAMPLES / "kineto/words-of-2021-absolute-microseconds.json",
+    SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite",
+    SAMPLES / "rpd/two-calls-a-kernel-never-run-and-nulls.rpd",
+    SHARED / "corpus/pytorch_kineto/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+    SHARED / "corpus/pytorch_kineto/nccl_data.json.gz",
+    NSYS,
+]
 
 
 def kineto(*names: str) -> list[Path]:

@@ -11,13 +11,13 @@ of the gap. The time of a step on a device is that of `StepUse.span`; without st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY
 from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SYNCHRONISED, causes_of, gaps_of
 from ktrace.analysis.work.groups import OTHER, Group, InSteps
 from ktrace.analysis.work.occurrences import (
@@ -34,6 +34,7 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
+from ktrace.store.joins import each_group
 from ktrace.tables import Column, Table, cut, percent
 
 #: The columns of the model that it looks at: those of any summary.
@@ -64,7 +65,6 @@ class BreakdownAnswer:
     parts: list[Group]
     whole: int
     steps: int
-    notes: list[str] = field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The parts as a table, with at most `top` rows."""
@@ -76,7 +76,7 @@ class BreakdownAnswer:
             for one in self.parts
         ]
         title = "where step time went" if self.steps else "where recorded time went"
-        return [cut(Table(NAME, title, tuple(columns), rows, list(self.notes)), top)]
+        return [cut(Table(NAME, title, tuple(columns), rows), top)]
 
 
 class Breakdown:
@@ -91,8 +91,8 @@ class Breakdown:
         """The answer, if there is device work."""
         if work.rows is not work.gathered.work or not len(work):
             return {}
-        labels_, number = labels_of_steps(work.gathered)
-        occurrences, parts = Occurrences(work), _Parts(work, len(labels_))
+        steps, number = labels_of_steps(work.gathered)
+        occurrences, parts = Occurrences(work), _Parts(work, len(steps))
         for events in work.each():
             if len(events):
                 _add_source(parts, work, events, occurrences, number)
@@ -144,30 +144,33 @@ def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurren
     if not len(ranges_of_steps.label) and (number >= 0).any():
         return
     occurrence = occurrences.find(events, ranges_of_steps, OF_STEP)
-    device, devices = events.places
-    rows_of, gaps = by_group(device, len(devices)), _idle(work, events, parts)
-    for place in range(len(devices)):
-        rows = rows_of(place)
-        rows = rows[np.argsort(events.ts[rows], kind="stable")]
-        steps = _steps_of(work, events, ranges_of_steps, occurrence, rows)
+    gaps, order = _idle(work, events, parts), events.by_device
+    for place, group in enumerate(each_group((events.places[0][order],))):
+        rows = order[group]
+        first = int(events.ts[rows[0]])
+        last = first + int(events.spans[place])
+        steps = _steps_of(work, events, ranges_of_steps, occurrence, rows, (first, last))
         if len(steps.begin):
             _add_work(parts, events, rows, steps)
             on_device = gaps.place == place
             _add_gaps(parts, steps, gaps.part[on_device], gaps.begin[on_device], gaps.end[on_device])
-            first, last = int(events.ts[rows[0]]), int((events.ts + events.dur)[rows].max())
             bounds = np.array([steps.begin[0], min(first, steps.end[-1]), max(last, steps.begin[0]), steps.end[-1]])
             words = np.array([parts.number(_BEFORE), parts.number(_AFTER)])
             lasts = bounds[1::2] > bounds[::2]
             _add_gaps(parts, steps, words[lasts], bounds[::2][lasts], bounds[1::2][lasts])
 
 
-def _steps_of(work: Work, events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> DeviceSteps:
-    """When the device whose work is in these rows was at each step; without steps the whole recording counts as one."""
+def _steps_of(
+    work: Work, events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64, span: tuple[int, int]
+) -> DeviceSteps:
+    """When the device whose work is in these rows was at each step.
+
+    Without steps the whole recording counts as one, or the `span` of the work, where that is longer.
+    """
     if len(among.label):
         return steps_of_device(events, among, occurrence, rows)
     begins, ends = recorded(work, events)
-    begin, end = min(begins, int(events.ts[rows].min())), max(ends, int((events.ts + events.dur)[rows].max()))
-    return DeviceSteps(np.array([begin]), np.array([end]), np.zeros(1, np.int64))
+    return DeviceSteps(np.array([min(begins, span[0])]), np.array([max(ends, span[1])]), np.zeros(1, np.int64))
 
 
 def _add_gaps(parts: _Parts, steps: DeviceSteps, part: Int64, begin: Int64, end: Int64) -> None:

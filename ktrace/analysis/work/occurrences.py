@@ -245,21 +245,22 @@ class DeviceSteps(NamedTuple):
         return np.where(inside, step, -1)
 
 
+def spans_of_rows(events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> tuple[Int64, Int64, Int64]:
+    """`spans_on_device` of the device whose work is in these rows of a source, and before these the rows in steps."""
+    end = events.ts + events.dur
+    inside = rows[occurrence[rows] >= 0]
+    outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
+    step, times = occurrence[inside].astype(np.int64), (events.ts[inside], end[inside])
+    others = events.ts[outside], end[outside]
+    return inside, *spans_on_device(among, step, times, events.roles[inside], others)
+
+
 def steps_of_device(events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64) -> DeviceSteps:
     """When the device whose work is in these rows of a source was at each of its steps, by `spans_on_device`.
 
     `occurrence` is what `Occurrences.find` found of each piece of work among the steps.
     """
-    end = events.ts + events.dur
-    inside = rows[occurrence[rows] >= 0]
-    outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
-    starts, spans = spans_on_device(
-        among,
-        occurrence[inside].astype(np.int64),
-        (events.ts[inside], end[inside]),
-        events.roles[inside],
-        (events.ts[outside], end[outside]),
-    )
+    _, starts, spans = spans_of_rows(events, among, occurrence, rows)
     there = np.flatnonzero(spans > 0)
     there = there[np.argsort(starts[there], kind="stable")]
     return DeviceSteps(starts[there], (starts + spans)[there], among.label[there].astype(np.int64))

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
 from nightly import few, is_small
 from path_timelines import Timeline, pieces
-from real_traces import at_hand
+from real_traces import OF_SEVERAL_TOOLS, at_hand
 
 import ktrace
 from ktrace.analysis.questions import idle
@@ -37,22 +37,6 @@ Explain = Callable[[Work, Labels], Iterator[pa.RecordBatch]]
 
 TRAINING = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
-WHOLE = [
-    TRAINING,
-    SAMPLES / "kineto/base-after-the-events-graph-of-three-kernels.pt.trace.json",
-    SAMPLES / "kineto/words-of-2021-absolute-microseconds.json",
-    SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite",
-    SAMPLES / "rpd/two-calls-a-kernel-never-run-and-nulls.rpd",
-    *(
-        SHARED / "corpus" / name
-        for name in (
-            "pytorch_kineto/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-            "pytorch_kineto/nccl_data.json.gz",
-            "nsys_sqlite/h100_2gpu_1s.sqlite",
-        )
-    ),
-]
-
 
 def answer_of(path: Path) -> CriticalPathAnswer:
     found = ktrace.summary(at_hand(path), by=["critical-path"]).answers["critical-path"]
@@ -60,7 +44,7 @@ def answer_of(path: Path) -> CriticalPathAnswer:
     return found
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name[:24])
+@pytest.mark.parametrize("path", OF_SEVERAL_TOOLS, ids=lambda path: path.name[:24])
 def test_the_pieces_are_the_time_of_the_steps_to_the_ns(path: Path) -> None:
     answer = answer_of(path)
     assert answer.path is not None and answer.steps
@@ -137,7 +121,7 @@ NAMES = {
     "host synchronised": {"launch delay"},
 }
 BOTH = [
-    *WHOLE,
+    *OF_SEVERAL_TOOLS,
     *(SHARED / f"corpus/pytorch_kineto/{name}" for name in ("graph_execution.json.gz", "gpu_only_trace.json.gz")),
     SHARED / "corpus/pytorch_kineto/sglang_Qwen3-8B_decode.json.gz",
     SHARED / "corpus/pytorch_kineto/mtia_inference_rank_0.json.gz",

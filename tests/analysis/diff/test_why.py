@@ -11,28 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import SAMPLES, SHARED
-from real_traces import at_hand
+from conftest import SAMPLES
+from real_traces import OF_SEVERAL_TOOLS, at_hand
 
 import ktrace
 from ktrace.analysis.questions.breakdown import BreakdownAnswer
 from ktrace.cli import cli
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
-TRACES = [
-    STEP,
-    SAMPLES / "kineto/words-of-2021-absolute-microseconds.json",
-    SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite",
-    SAMPLES / "rpd/two-calls-a-kernel-never-run-and-nulls.rpd",
-    *(
-        SHARED / "corpus" / name
-        for name in (
-            "pytorch_kineto/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-            "pytorch_kineto/nccl_data.json.gz",
-            "nsys_sqlite/h100_2gpu_1s.sqlite",
-        )
-    ),
-]
 
 
 def breakdown(path: Path) -> tuple[ktrace.Summary, BreakdownAnswer]:
@@ -46,7 +32,7 @@ def kind(key: str) -> str:
     return key.partition(":")[0]
 
 
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name[:24])
+@pytest.mark.parametrize("path", OF_SEVERAL_TOOLS, ids=lambda path: path.name[:24])
 def test_parts_are_the_time_of_devices_to_the_ns(path: Path) -> None:
     """Of each step, where there are steps, else of the recording; and by role they are what `DeviceUse` has."""
     summary, answer = breakdown(at_hand(path))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ktrace.analysis.answers.summary.summary import StepUse
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.durations import COMPUTE, by_group, course, parts_of
+from ktrace.analysis.work.durations import by_group, course, parts_of
 from ktrace.analysis.work.groups import COURSE, MANY
 from ktrace.analysis.work.occurrences import (
     OF_LAYER,
@@ -19,7 +19,7 @@ from ktrace.analysis.work.occurrences import (
     Occurrences,
     indices_of,
     labels_of_steps,
-    spans_on_device,
+    spans_of_rows,
 )
 from ktrace.model.arrays import Int32, Int64
 
@@ -58,11 +58,9 @@ class Marked:
         rows_of = by_group(device, len(devices))
         for place in range(len(devices)) if count else ():
             rows = rows_of(place)
-            in_steps = rows[occurrence[rows] >= 0]
+            in_steps, starts, spans = spans_of_rows(events, ranges, occurrence, rows)
             step = occurrence[in_steps].astype(np.int64)
             begins, ends, roles = events.ts[in_steps], end[in_steps], events.roles[in_steps]
-            outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
-            starts, spans = spans_on_device(ranges, step, (begins, ends), roles, (events.ts[outside], end[outside]))
             whole = parts_of(step, count, begins, ends, roles)
             since = np.minimum(np.maximum(begins, starts[step]), ends)  # a copy of its batch may run beside other steps
             parts = parts_of(step, count, since, ends, roles)
