@@ -128,7 +128,7 @@ def _queues(work: Work, events: Events, labels: Labels) -> list[StreamQueue]:
     """The queues of the streams of a source."""
     number, streams = work.by_shape(stream_of)
     is_first: Bools = events.call >= 0
-    is_first[events.followers()] = False
+    is_first[events.followers] = False
     launched = np.flatnonzero(is_first)
     stream = number[events.shape[launched]]
     rows_of = by_group(stream, len(streams))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, Usage, device_use, usage
 from ktrace.analysis.work.gather import WORK, WorkInput, durations, is_never_set, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
 from ktrace.analysis.work.spans import innermost
@@ -214,6 +214,12 @@ class Events:
         return order[sorted_by(place[order], len(places))] if len(places) > 1 else order
 
     @cached_property
+    def rows_of_devices(self) -> list[Int64]:
+        """The rows of each device, by its index, in the order of time."""
+        counts = np.bincount(self.places[0], minlength=len(self.places[1]))
+        return np.split(self.by_device, np.cumsum(counts)[:-1])
+
+    @cached_property
     def spans(self) -> Int64:
         """The time from the start of the first to the end of the last work of each device, by its index."""
         order = self.by_device
@@ -262,7 +268,7 @@ class Events:
             call = self.call[block]
             wait = np.maximum(self.ts[block] - ts[call] - dur[call], 0)
             waits[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
-        waits[self.followers()] = -1
+        waits[self.followers] = -1
         return waits
 
     def lacking(self) -> list[str]:
@@ -280,6 +286,7 @@ class Events:
         )
         return [f"{said} Work may be lost, too, so times and counts may be too low."] if lost else []
 
+    @cached_property
     def followers(self) -> Int64:
         """The indices of work that began after other work of the same call."""
         launched = np.flatnonzero(self.call >= 0)
@@ -288,25 +295,27 @@ class Events:
         rows: Int64 = order[1:][call[1:] == call[:-1]]
         return rows
 
-    def devices(self, label: Callable[[tuple[Any, ...]], str], rank: Callable[[str], int | None]) -> list[DeviceUse]:
+    @cached_property
+    def usages(self) -> list[Usage]:
+        """The use of each device, by its index."""
+        return [usage(self.ts[rows], (self.ts + self.dur)[rows], self.roles[rows]) for rows in self.rows_of_devices]
+
+    def devices(self, label_of: Callable[[tuple[Any, ...]], str], rank: Callable[[str], int | None]) -> list[DeviceUse]:
         """The use of each device."""
-        which, places = self.places
-        rows_of = by_group(which, len(places)) if len(places) > 1 else lambda number: slice(None)
-        end = self.ts + self.dur
         uses = []
-        for number, key in enumerate(self._all.devices[place] for place in places.tolist()):
-            rows = rows_of(number)
-            source, host, device = key
-            waits = self.waits[rows]
+        for number, place in enumerate(self.places[1].tolist()):
+            rows, span = self.rows_of_devices[number], int(self.spans[number])
+            source, host, device = key = self._all.devices[place]
+            label = label_of(key)
             entry = self._all.gathered.catalog.get("device", source=source, host=host, device=device)
-            place = Place(label(key), source, device, rank(source), entry.name if entry else None)
-            occupancy = self._columns["occupancy"][rows]
+            waits = self.waits[rows]
             waited = waits[waits >= 0]
-            span = int(end[rows].max() - self.ts[rows].min())
             if len(waited) and waited.min() > max(span, _LEAST_SPAN):
-                self.unlikely.append(place.label)
+                self.unlikely.append(label)
                 waited = waited[:0]
-            uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], waited, occupancy))
+            described = Place(label, source, device, rank(source), entry.name if entry else None)
+            occupancy = self._columns["occupancy"][rows]
+            uses.append(device_use(described, self.usages[number], span, waited, occupancy, self.dur[rows]))
         return uses
 
 

@@ -349,12 +349,11 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
             between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
             gaps.append(between[between > 0])
             reached = busy.end[-1]
-        compute, communication, copies = (
-            Intervals.union(begins[roles == one], ends[roles == one]) for one in (COMPUTE, COMMUNICATION, COPY)
+        compute, communication, copies, sending = (
+            Intervals.union(begins[rows], ends[rows]).length
+            for rows in (roles == COMPUTE, roles == COMMUNICATION, roles == COPY, roles != COPY)
         )
-        exposed = communication.without(compute)
-        exposed_copies = busy.length - compute.length - exposed
-        times += [busy.length, compute.length, communication.length, copies.length, exposed, exposed_copies]
+        times += [busy.length, compute, communication, copies, sending - compute, busy.length - sending]
     return Usage(np.concatenate(gaps), *times.tolist())
 
 
@@ -428,26 +427,18 @@ class Place(NamedTuple):
     name: str | None
 
 
-def device_use(
-    place: Place,
-    begin: Int64,
-    end: Int64,
-    role: Integers,
-    waits: Int64,
-    occupancy: Floats,
-) -> DeviceUse:
-    """The use of a device by this work.
+def device_use(place: Place, used: Usage, span: int, waits: Int64, occupancy: Floats, dur: Int64) -> DeviceUse:
+    """The use of a device, from the start of the first to the end of the last work on it (`span`, in ns).
 
-    `waits` are the known times between the return of a call and the start of the work that it launched; `occupancy` is
-    in percent, NaN if it isn't known.
+    `waits` are the known times between the return of a call and the start of the work that it launched; `occupancy` of
+    each piece of work, which lasts `dur`, is in percent, NaN if it isn't known.
     """
-    used = usage(begin, end, role)
-    has_occupancy = ~np.isnan(occupancy) & (end > begin)
-    weights = (end - begin)[has_occupancy]
+    has_occupancy = ~np.isnan(occupancy) & (dur > 0)
+    weights = dur[has_occupancy]
     return DeviceUse(
         **place._asdict(),
         **(used._asdict() | {"gaps": spread(used.gaps)}),
-        span=int(end.max() - begin.min()),
+        span=span,
         queueing=spread(waits),
         occupancy=float(np.average(occupancy[has_occupancy], weights=weights)) if len(weights) else None,
     )

@@ -98,7 +98,7 @@ class _Pieces:
         self.previous[order[follows]] = order[np.flatnonzero(follows) - 1]
         self.since = _latest(self.called, order, ~follows)
         self.later = np.zeros(len(events), np.bool_)
-        self.later[events.followers()] = True
+        self.later[events.followers] = True
         self.reached, self.idle = _reached(events)
         ready = self.reached.copy()
         returned = self.called[launched] + np.maximum(calls["dur"][call[launched]], 0)

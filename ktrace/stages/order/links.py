@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -196,6 +195,8 @@ class LinkStore:
 
         Arrows from captured calls may lead to another source.
         """
+        from hashlib import blake2b  # 2 ms, and few inputs have such links
+
         source, link = (self._words[name].decode(columns.column(name)).cast(pa.string()) for name in ("source", "link"))
         source = pc.if_else(pc.equal(link, "capture"), "", source)
         joined = pc.binary_join_element_wise(source, link, columns.column("key"), "\0").dictionary_encode()

@@ -47,11 +47,6 @@ class Intervals(NamedTuple):
         """The length of the gap after each interval but the last, in ns."""
         return self.begin[1:] - self.end[:-1]
 
-    def without(self, other: Intervals) -> int:
-        """The length of the set difference: time in these intervals and not in the others, in ns."""
-        both = Intervals.union(np.append(self.begin, other.begin), np.append(self.end, other.end))
-        return both.length - other.length
-
     def pairs(self) -> list[tuple[int, int]]:
         """The (begin, end) of each interval."""
         return list(zip(self.begin.tolist(), self.end.tolist(), strict=True))

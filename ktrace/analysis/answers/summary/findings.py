@@ -22,7 +22,7 @@ from ktrace.analysis.questions.idle import HostSpan, IdleAnswer
 from ktrace.analysis.questions.memory.answer import MemoryAnswer
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest, with_look
 from ktrace.analysis.work.gaps import LAUNCH_DELAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
@@ -496,14 +496,11 @@ def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:
     """The exposed time of each piece of communication and of each copy, by kind."""
     if not np.any(events.roles != COMPUTE):
         return
-    which, places = events.places
-    rows_of = by_group(which, len(places))
     alone = {role: np.zeros(len(events), np.int64) for role in (COMMUNICATION, COPY)}
-    for number in range(len(places)):
-        rows = rows_of(number)
+    for rows in events.rows_of_devices:
         begin, end, roles = events.ts[rows], events.ts[rows] + events.dur[rows], events.roles[rows]
-        for role, hiding in ((COMMUNICATION, (COMPUTE,)), (COPY, (COMPUTE, COMMUNICATION))):
-            of_role, others = roles == role, np.isin(roles, hiding)
+        for role, others in ((COMMUNICATION, roles == COMPUTE), (COPY, roles != COPY)):
+            of_role = roles == role
             hidden = Intervals.union(begin[others], end[others])
             alone[role][rows[of_role]] = (
                 end[of_role] - begin[of_role] - (hidden.until(end[of_role]) - hidden.until(begin[of_role]))

@@ -30,7 +30,7 @@ from ktrace.analysis.questions.collectives.hang import Entered
 from ktrace.analysis.questions.collectives.rows import COLUMNS as COLUMNS
 from ktrace.analysis.questions.collectives.rows import UNKNOWN, CollectiveRows, factor_of
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.durations import by_group, percentiles, spread, usage
+from ktrace.analysis.work.durations import by_group, percentiles, spread
 from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.model.arrays import Bools, Int32, Int64
@@ -350,15 +350,9 @@ def _devices(work: Work) -> dict[tuple[str, str | None, int | None], dict[str, i
         return {}
     uses = {}
     for events in work.each():
-        which, places = events.places
-        rows_of = by_group(which, len(places))
-        for number, place in enumerate(places.tolist()):
-            rows = rows_of(number)
-            begin, end = events.ts[rows], events.ts[rows] + events.dur[rows]
-            used = usage(begin, end, events.roles[rows])
+        for place, used, span in zip(events.places[1].tolist(), events.usages, events.spans.tolist(), strict=True):
             names = ("busy", "compute", "communication", "exposed_communication")
-            times = {name: getattr(used, name) for name in names}
-            uses[work.devices[place]] = times | {"span": int(end.max() - begin.min())}
+            uses[work.devices[place]] = {name: getattr(used, name) for name in names} | {"span": span}
     return uses
 
 
