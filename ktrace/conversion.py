@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ktrace.report import Report
 
@@ -12,8 +13,7 @@ def _unbounded(size: int) -> None:
     """Counts nothing: what is read isn't a whole input of somebody."""
 
 
-@dataclass
-class Conversion:
+class Conversion(msgspec.Struct):
     """The settings of one conversion, and the report that it fills.
 
     Attributes
@@ -38,7 +38,7 @@ class Conversion:
     report: Report
     label: str = "input"
     batch_rows: int = 65_536
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     jobs: int = 1
     expanded: Callable[[int], None] = _unbounded

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from ktrace.errors import KtraceError
 
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     Make = Callable[[Source, Conversion], AbstractContextManager[Source]]
 
 
-@dataclass(frozen=True)
-class Pushdown:
+class Pushdown(msgspec.Struct, frozen=True):
     """The columns and rows that will be looked at. Each field is None for all; a reader may leave out others.
 
     Attributes
@@ -52,8 +52,7 @@ class Pushdown:
         return self.columns is not None or self.ids is not None or self.ranks is not None
 
 
-@dataclass
-class ByteRange:
+class ByteRange(msgspec.Struct):
     """A range of bytes of a document, whose events one worker reads while others read the rest.
 
     Its events begin at `start`, or where `guessed` at the first event that can be recognised from there on, and end

@@ -15,9 +15,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
@@ -40,8 +42,7 @@ def paths_of(src: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(msgspec.Struct, frozen=True):
     """A path that is one source; its format, if that is known already; its place in the folder that the user named.
 
     One that is `found` among others in a folder may be bad: the others are read. A `part` are the lines of one process.

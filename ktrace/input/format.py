@@ -22,6 +22,8 @@ from importlib.util import find_spec
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ktrace.errors import KtraceError, error_text
 
 if TYPE_CHECKING:
@@ -50,8 +52,7 @@ class Score(IntEnum):
     STATED = 5
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """The answer of a probe: a score, and the reason in words.
 
     A closed format has a `remedy`: how to export it to something that can be read.
@@ -62,8 +63,7 @@ class Match:
     remedy: str | None = None
 
 
-@dataclass(frozen=True)
-class Detected:
+class Detected(msgspec.Struct, frozen=True):
     """A match with the name of its format.
 
     `failed` marks a format that couldn't be asked: its probe raised, or its plug-in can't be loaded. Its score is NEAR
@@ -311,8 +311,7 @@ def builtin_formats() -> tuple[Format, ...]:
     return formats
 
 
-@dataclass(frozen=True)
-class Plugins:
+class Plugins(msgspec.Struct, frozen=True):
     """The formats of other packages, and the plug-ins that can't be loaded."""
 
     formats: tuple[Format, ...]

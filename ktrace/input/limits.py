@@ -22,8 +22,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import IO, Any, BinaryIO, ParamSpec, TypeVar
+
+import msgspec
 
 from ktrace.errors import DamagedInput, InputError, UsageError
 from ktrace.scratch import Held, new_folder
@@ -47,8 +49,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The limits of one conversion; sizes in bytes.
 
     JSON in gzip is stored in a tenth to a thirtieth of its size, repeated text in a hundredth. What is all zeros is

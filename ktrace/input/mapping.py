@@ -18,9 +18,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.files import open_file
@@ -85,8 +87,7 @@ _PAIR = re.compile(
 _PLAIN = re.compile(r"[^\s,:='\"][^,:='\"]*(?<!\s)")
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """What fills a field: the cells of a column with their unit ('' if table or cells state it), or a constant."""
 
     column: str = ""
@@ -100,8 +101,7 @@ class Cell:
         return f"{column}:{self.unit}" if self.unit else column
 
 
-@dataclass(frozen=True)
-class ColumnMap:
+class ColumnMap(msgspec.Struct, frozen=True):
     """A mapping. `origin` is the file that it was read from, None for `--map`.
 
     `kinds` maps cells of the column of `kind` to kinds of the model. `decimal` is the decimal separator of numbers,
@@ -110,7 +110,7 @@ class ColumnMap:
     """
 
     cells: Mapping[str, Cell]
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = msgspec.field(default_factory=dict)
     decimal: str = "point"
     clock: str = "relative"
     lines: tuple[str, ...] = ()
@@ -391,8 +391,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(msgspec.Struct, frozen=True):
     """A field with what may fill it, and why. `sure`: the table itself states it."""
 
     field: str
@@ -401,8 +400,7 @@ class Guess:
     sure: bool = True
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """What a table may mean: `layout` in words, its columns, the guesses, and the settings of the mapping.
 
     `lacks` is why this can't be a mapping yet, '' if it can. `lines` are patterns of lines that are no table.

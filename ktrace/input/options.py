@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import Any, TypeVar
+
+import msgspec
 
 _Class = TypeVar("_Class", bound=type)
 
 _WIDTH = 112
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """How a field is given on a command line, and what is said of it.
 
     A field without a `flag` isn't an option by itself, such as the crop, whose own fields are options.

@@ -21,6 +21,8 @@ from itertools import accumulate, islice
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, BinaryIO
 
+import msgspec
+
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
 from ktrace.input.compression import (
@@ -63,8 +65,7 @@ def begins_as_json(text: str) -> bool:
     return _JSON.match(text) is not None
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True, dict=True):
     """The part of an input that a probe sees.
 
     `name` is the file's name without a compression suffix, `head` its first bytes (at most 1 MiB, decompressed), `tail`

@@ -6,7 +6,9 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from ktrace.input.format import Format
 from ktrace.input.source import Sample
@@ -42,8 +44,7 @@ _DOCUMENTS = 4
 _LAYERS = 6
 
 
-@dataclass(frozen=True)
-class Bare:
+class Bare(msgspec.Struct, frozen=True):
     """A sample without a wrapping. `window` is the start of its text, in lower case, if it begins at a later line."""
 
     wrapping: Wrapping

@@ -14,9 +14,11 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
 
 from ktrace.input.compression import text_encoding
 
@@ -92,8 +94,7 @@ def _pattern(layer: str) -> re.Pattern[bytes]:
     return re.compile(LAYERS[layer])
 
 
-@dataclass(frozen=True)
-class Wrapping:
+class Wrapping(msgspec.Struct, frozen=True):
     """Lines before a text, with their bytes, and the layers before its lines, outermost first.
 
     `margin` are the blanks that all lines begin with where one of the layers is a margin. `length` are the bytes of the

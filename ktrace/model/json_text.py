@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -242,8 +241,7 @@ class RecordRun(NamedTuple):
     texts: list[bytes]
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A fault of a record: the record's number from 1 (0 is the header), the JSON path in it, the reason."""
 
     record: int

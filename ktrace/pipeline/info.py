@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,8 +46,7 @@ _SHOWN = 4
 _Work = defaultdict[str, list[float]]
 
 
-@dataclass(repr=False)
-class Info:
+class Info(msgspec.Struct):
     """The description of an input.
 
     `matches` is what the formats say of it, best first; once one is sure, no others are asked, unless `from_` names it.
@@ -62,13 +61,13 @@ class Info:
     matches: list[Detected]
     report: Report
     catalog: Catalog
-    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kinds: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     tables: int = 0
     span: tuple[int, int] | None = None
-    device_work: dict[str, tuple[int, float]] = field(default_factory=dict)
-    about: dict[str, list[str]] = field(default_factory=dict)
-    checks: list[Finding] = field(default_factory=list)
-    stated: list[tuple[str, str]] = field(default_factory=list)
+    device_work: dict[str, tuple[int, float]] = msgspec.field(default_factory=dict)
+    about: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    checks: list[Finding] = msgspec.field(default_factory=list)
+    stated: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
     def __repr__(self) -> str:
         formats = ", ".join(dict.fromkeys(one["format"] for one in self.report.inputs))

@@ -12,7 +12,7 @@ has its name, since older engines show only the stage. The places of stages are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -479,8 +479,7 @@ class Gpu(msgspec.Struct):
         return next((self.facts[key] for key in keys if type(self.facts.get(key)) is int and self.facts[key] > 0), None)
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True, dict=True):
     """The place of the stages of a track. `pid` and `process` are those of the output.
 
     `is_shared` means that the queue was made for another track.

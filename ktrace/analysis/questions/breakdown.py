@@ -11,9 +11,9 @@ of the gap. The time of a step on a device is that of `StepUse.span`; without st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
@@ -54,8 +54,7 @@ def questions(names: Sequence[str], spill: Spill) -> Breakdown:
     return Breakdown()
 
 
-@dataclass(frozen=True)
-class BreakdownAnswer:
+class BreakdownAnswer(msgspec.Struct, frozen=True):
     """The parts of the time of all steps on all devices, the heaviest first; they add up to `whole` ns.
 
     A part is a group: `total` is its time, `count` the pieces of work that begin in a step, or the gaps, and `in_steps`

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -58,8 +58,7 @@ _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of sp
 _WIDE = {"idle": ("average",), "idle host": ("longest",), "idle queued": ("longest",)}
 
 
-@dataclass(frozen=True)
-class HostSpan:
+class HostSpan(msgspec.Struct, frozen=True):
     """What the host did during the gaps of one cause.
 
     `name` is that of the innermost call, operator or range on the launching thread, `kind` is api, op or range. Outside
@@ -74,8 +73,7 @@ class HostSpan:
     longest: int
 
 
-@dataclass(frozen=True)
-class QueuedWork:
+class QueuedWork(msgspec.Struct, frozen=True):
     """Work that was queued during gaps, and began after them: its name, and the name of its call, if that is known."""
 
     name: str
@@ -85,8 +83,7 @@ class QueuedWork:
     longest: int
 
 
-@dataclass(frozen=True)
-class IdleCause:
+class IdleCause(msgspec.Struct, frozen=True):
     """The gaps of a device with one cause, a key of `ktrace.analysis.work.gaps.CAUSES`.
 
     `host` is how the host spent the time, heaviest first; it adds up to `time`. It is empty for causes that the host
@@ -103,8 +100,7 @@ class IdleCause:
     rows: tuple[Evidence, ...] = ()
 
 
-@dataclass(frozen=True)
-class DeviceIdle:
+class DeviceIdle(msgspec.Struct, frozen=True):
     """Why a device was idle between its first and its last work, `span` ns.
 
     `causes` are the heaviest first; they add up to `idle`, which is that of `DeviceUse`. `latency` is the median time
@@ -122,11 +118,10 @@ class DeviceIdle:
     launches: int = 0
 
 
-@dataclass
-class IdleAnswer:
+class IdleAnswer(msgspec.Struct):
     """Why the devices of a trace are idle."""
 
-    devices: list[DeviceIdle] = field(default_factory=list)
+    devices: list[DeviceIdle] = msgspec.field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The tables of causes, of what the host did, and of queued work, with at most `top` rows of each cause."""

@@ -6,9 +6,10 @@ Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", loo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.model.arrays import Int64
@@ -32,8 +33,7 @@ class Evidence(NamedTuple):
     time_ns: int
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A fact of a verdict. `code` is stable; docs/programs.md lists all.
 
     `value` is the exact figure `metric` in `unit`, a part of `whole`, which `of` names. `subject` says what it is
@@ -48,9 +48,9 @@ class Finding:
     unit: str = "ns"
     whole: float | None = None
     of: str = ""
-    subject: Mapping[str, Cell] = field(default_factory=dict)
+    subject: Mapping[str, Cell] = msgspec.field(default_factory=dict)
     look: int | None = None
-    details: Mapping[str, Cell] = field(default_factory=dict)
+    details: Mapping[str, Cell] = msgspec.field(default_factory=dict)
     evidence: Sequence[Evidence] = ()
     doubts: Sequence[str] = ()
     remedy: str = ""

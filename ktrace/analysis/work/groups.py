@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.model.arrays import Float64, Int64
@@ -51,8 +52,7 @@ COURSE = 60
 LACKS = " lacks records: "
 
 
-@dataclass(frozen=True, eq=False)
-class InSteps:
+class InSteps(msgspec.Struct, frozen=True, eq=False):
     """What falls into `steps` steps: the `number` of each in which there is anything, rising, its `time` and `count`.
 
     Most work is in few of many steps, so that those without it aren't kept. `count` is None where it isn't known.
@@ -121,8 +121,7 @@ class Group:
         return None if self.in_steps is None else self.in_steps.times()
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """Median and extremes of some times: gaps between work, or waits before it."""
 
     count: int

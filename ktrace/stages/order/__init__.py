@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -68,8 +67,7 @@ class Edges(msgspec.Struct, frozen=True):
     lane: Int32
 
 
-@dataclass(frozen=True)
-class Arrows:
+class Arrows(msgspec.Struct, frozen=True):
     """Ends of arrows on the rows of a batch, sorted by row. The arrays have the same length.
 
     row     int32 row of the batch
@@ -93,8 +91,7 @@ class Arrows:
     launched: Bools
 
 
-@dataclass(frozen=True)
-class TimelineBatch:
+class TimelineBatch(msgspec.Struct, frozen=True, dict=True):
     """Events of a range of time.
 
     rows    events of all kinds, sorted by (ts, -dur, track, id)
@@ -147,8 +144,7 @@ class TimelineBatch:
         return self.rows.batch(rows)
 
 
-@dataclass
-class Timeline:
+class Timeline(msgspec.Struct):
     """All events of a trace in order. `start` and `end` span all slices and points, in ns (0, 0 if there are none).
 
     From `first_lane` on, `tracks` are lanes of graphs: they have no stream, and each of their rows has its own.
@@ -159,8 +155,8 @@ class Timeline:
     start: int
     end: int
     first_lane: int
-    _batches: Callable[[], Iterator[TimelineBatch]] = field(default=lambda: iter(()), repr=False)
-    _links: Callable[[], Iterator[pa.RecordBatch]] = field(default=lambda: iter(()), repr=False)
+    _batches: Callable[[], Iterator[TimelineBatch]] = msgspec.field(default=lambda: iter(()))
+    _links: Callable[[], Iterator[pa.RecordBatch]] = msgspec.field(default=lambda: iter(()))
 
     def batches(self) -> Iterator[TimelineBatch]:
         """The events in rising ranges of time. To be taken once."""

@@ -22,9 +22,10 @@ gated        what these conditions found, as test cases and as annotations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.work.findings import Evidence as Shown
@@ -53,8 +54,7 @@ def factor(a: float, b: float) -> str | None:
 OPPOSITE = "the median and the total changed in opposite directions"
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """The result of testing a change with the samples of both sides.
 
     `samples` names what was compared: "steps" (the totals of steps) or "launches" (the durations of single launches);
@@ -77,8 +77,7 @@ class Evidence:
     slow: str = ""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The change of the work with the same `key`.
 
     `a` and `b` are its groups, None if a side has no such work. `total_a` and `total_b` (in `Diff.unit`), `count_a`
@@ -139,8 +138,7 @@ class Change:
         return (a, b) if self.total_a > 1.25 * a or self.total_b > 1.25 * b else None
 
 
-@dataclass(frozen=True)
-class DeviceChange:
+class DeviceChange(msgspec.Struct, frozen=True):
     """The use of a device before and after; None if a side doesn't have the device."""
 
     label: str
@@ -174,8 +172,7 @@ def _calls(count: float) -> str:
     return f"{count:,.1f}".removesuffix(".0")
 
 
-@dataclass(frozen=True)
-class Regression:
+class Regression(msgspec.Struct, frozen=True):
     """What got slower by more than `limit` percent: the times `a` and `b` in ns, the change in percent of `a`.
 
     `name` is "all work", a measured time ("wall", "span", "device span", "idle"), or the row of the table `by`.
@@ -232,8 +229,7 @@ class Regression:
 _SAME = 0.5
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """The outcome of limits in percent: `over` for the whole, `each` for the rows of the first table.
 
     `checked` are the subjects of all that a limit was held against.
@@ -242,7 +238,7 @@ class Gate:
     over: float | None
     each: float | None
     regressions: list[Regression]
-    checked: list[str] = field(default_factory=list)
+    checked: list[str] = msgspec.field(default_factory=list)
 
     @property
     def failed(self) -> bool:

@@ -13,8 +13,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from ktrace.analysis.questions.checks.examine import NEARLY_ALL
 from ktrace.analysis.work.gather import SELF_ON_DEVICE
@@ -30,8 +32,7 @@ _DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|ker
 PRODUCTS = re.compile(r"aten::_?(scaled_mm|(add|b|badd|addb)?mm|matmul|linear|addmv|mv|dot|einsum)")
 
 
-@dataclass(frozen=True)
-class Statistic:
+class Statistic(msgspec.Struct, frozen=True):
     """A row of statistics: `total` in `unit`: ns; cycle, % or count if the source has only cycles, shares or counts."""
 
     row: Row
@@ -49,8 +50,7 @@ class Statistic:
         return Group(key, self.total, count, average, name=row["name"], **figures)
 
 
-@dataclass
-class Statistics:
+class Statistics(msgspec.Struct):
     """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't.
 
     `stated` is what the source states as the total of all, in ns: its tables may show only some of that, or parts

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.answers.summary.findings import findings
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from ktrace.report import Report
 
 
-@dataclass(frozen=True)
-class StepUse:
+class StepUse(msgspec.Struct, frozen=True):
     """A step of a profiler or a training loop: `wall` is its duration on the host, in ns.
 
     The other times are unions, as in `DeviceUse`, of the work that was launched in the step, summed over all devices.
@@ -65,15 +65,14 @@ class StepUse:
         return self.span - self.busy
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """How sources were recorded: the number of ranks of their job, versions by name, tools, the names of formats.
 
     `hosts` are the names of machines, `unix_offset` is unix time minus the time of the clock that all share, in ns.
     """
 
     ranks: int | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
     tools: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()

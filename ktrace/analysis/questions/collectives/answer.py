@@ -10,7 +10,8 @@ CollectivesAnswer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ktrace.analysis.questions.collectives.hang import Hang
 from ktrace.analysis.work.findings import Evidence
@@ -18,8 +19,7 @@ from ktrace.analysis.work.groups import Spread
 from ktrace.tables import Cell, Column, Table, percent, size
 
 
-@dataclass(frozen=True)
-class CollectiveUse:
+class CollectiveUse(msgspec.Struct, frozen=True):
     """Collectives of one operation, group and size, or class of sizes from `smallest` to `largest` bytes.
 
     `ranks` is the size of the group, `group` is "" if it isn't known. `count` counts what several ranks do together
@@ -50,8 +50,7 @@ class CollectiveUse:
     last_share: float | None = None
 
 
-@dataclass(frozen=True)
-class RankUse:
+class RankUse(msgspec.Struct, frozen=True):
     """What a rank did, and how long it and the others waited for each other.
 
     `joint` is the number of its collectives that were found on other ranks, too, and at which ranks wait for each
@@ -75,8 +74,7 @@ class RankUse:
     exposed_communication: int | None = None
 
 
-@dataclass
-class CollectivesAnswer:
+class CollectivesAnswer(msgspec.Struct):
     """The collectives of a trace.
 
     `clocks` is how the clocks of the ranks were aligned: "one" (there is only one), "unix", "collective" (by the ends
@@ -87,16 +85,16 @@ class CollectivesAnswer:
     are the collectives that don't end.
     """
 
-    collectives: list[CollectiveUse] = field(default_factory=list)
-    ranks: list[RankUse] = field(default_factory=list)
+    collectives: list[CollectiveUse] = msgspec.field(default_factory=list)
+    ranks: list[RankUse] = msgspec.field(default_factory=list)
     clocks: str = "one"
     ends: float | None = None
     joint: int = 0
     alone: int = 0
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
     steady: float | None = None
-    late: list[Evidence] = field(default_factory=list)
-    hangs: list[Hang] = field(default_factory=list)
+    late: list[Evidence] = msgspec.field(default_factory=list)
+    hangs: list[Hang] = msgspec.field(default_factory=list)
 
     @property
     def straggler(self) -> RankUse | None:

@@ -14,9 +14,9 @@ Unix time decides, unless the ends agree much better after an alignment by colle
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.questions.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows, Facts, moved
@@ -60,8 +60,7 @@ class CollectiveKind(NamedTuple):
         return self.operation not in SENDS
 
 
-@dataclass
-class CollectiveTable:
+class CollectiveTable(msgspec.Struct):
     """The collectives with an end. `rank` and `kind` are indices of `ranks` and `kinds`; `size` and `seq` are -1 where
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
     these were found (`ktrace.stages.align.collectives`). `of_calls` tells that these are calls of the host.

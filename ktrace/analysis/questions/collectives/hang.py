@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -39,8 +39,7 @@ _KEPT = 64
 _COLUMNS = ("name", "kind", "ts", "dur", "id", "comm", "comm_seq", "track")
 
 
-@dataclass(frozen=True)
-class Hang:
+class Hang(msgspec.Struct, frozen=True):
     """A collective that doesn't end: its operation, number in its group, and ranks by name.
 
     `waiting` entered it, `missing` never did, with the number of their last one there, `other` entered another
@@ -51,11 +50,11 @@ class Hang:
     number: int
     group: str
     waiting: list[str]
-    missing: dict[str, int | None] = field(default_factory=dict)
-    other: dict[str, str] = field(default_factory=dict)
-    done: list[str] = field(default_factory=list)
-    unknown: list[int] = field(default_factory=list)
-    rows: list[Evidence] = field(default_factory=list)
+    missing: dict[str, int | None] = msgspec.field(default_factory=dict)
+    other: dict[str, str] = msgspec.field(default_factory=dict)
+    done: list[str] = msgspec.field(default_factory=list)
+    unknown: list[int] = msgspec.field(default_factory=list)
+    rows: list[Evidence] = msgspec.field(default_factory=list)
 
     @property
     def finding(self) -> Finding:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -69,8 +70,7 @@ _BRIEF = {
 }
 
 
-@dataclass(frozen=True)
-class PathShare:
+class PathShare(msgspec.Struct, frozen=True):
     """The time that something is on the path, in `pieces`.
 
     `total` is the time that it takes in the steps altogether, on the path or not: for an operator or a call its own,
@@ -85,8 +85,7 @@ class PathShare:
     total: int | None = None
 
 
-@dataclass(frozen=True)
-class PathStep:
+class PathStep(msgspec.Struct, frozen=True):
     """A step: `wall` is the time from its start to its end, or to the end of its work if it is the last one.
 
     `times` are the times on the path by kind, whose sum is `wall`. A step of several sources is the sum of all, and

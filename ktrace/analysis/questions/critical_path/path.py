@@ -11,9 +11,9 @@ between calls         the range around it          dependency, unknown         w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -78,8 +78,7 @@ class PathColumns(NamedTuple):
     other: Int64
 
 
-@dataclass
-class Path:
+class Path(msgspec.Struct):
     """The path through the steps of a course, and what its references refer to."""
 
     source: str

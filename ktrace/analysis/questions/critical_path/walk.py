@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.questions.critical_path.device import LAUNCH, DeviceWork, Sync
@@ -198,8 +198,7 @@ class Step(NamedTuple):
     after: int = 0
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(msgspec.Struct, frozen=True):
     """Steps, and where the walk through them begins: on a thread, or at the end of work. `process` -1 is all."""
 
     steps: list[Step]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.work.device_work import Events
@@ -59,8 +60,7 @@ class HostCost:
         return max(len(self.path) - 1, 0)
 
 
-@dataclass(frozen=True)
-class HostCosts:
+class HostCosts(msgspec.Struct, frozen=True):
     """The costs of operators, modules or ranges; `by` tells which, "tree" for the call tree.
 
     `device` is the time of all device work, which the own times add up to; None if the trace has no device work.
@@ -70,7 +70,7 @@ class HostCosts:
     by: str
     rows: list[HostCost]
     device: int | None
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The table, with at most `top` rows: of a tree the heaviest, each with all rows around it."""
@@ -187,8 +187,7 @@ def _rooted(rows: list[HostCost], chosen: set[int]) -> Iterator[HostCost]:
 _API = KINDS.index("api")
 
 
-@dataclass(frozen=True)
-class ApiCalls:
+class ApiCalls(msgspec.Struct, frozen=True):
     """The calls with one name: durations on the host, and the device work that they launched, in ns."""
 
     calls: Group
@@ -196,13 +195,12 @@ class ApiCalls:
     device: int
 
 
-@dataclass(frozen=True)
-class ApiTable:
+class ApiTable(msgspec.Struct, frozen=True):
     """API calls by name, the longest total first."""
 
     rows: list[ApiCalls]
     has_device: bool
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """A table with at most `top` rows."""

@@ -19,9 +19,10 @@ Millions of spans have some thousand paths. `own` is device work launched with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.analysis.work.spans import innermost
@@ -131,8 +132,7 @@ _CODES = 1 << 62
 _FEW = 16
 
 
-@dataclass
-class PathFigures:
+class PathFigures(msgspec.Struct):
     """Figures of paths or names, as columns; times in ns, `launched` and `launched_own` pieces of device work."""
 
     calls: Int64

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -197,8 +197,7 @@ _WORDS = ("", *(word for word, _ in _NAMES))
 _CHECKPOINT, _NODE, _MODULE, _HOOK, _STEP = range(1, len(_WORDS))
 
 
-@dataclass(frozen=True)
-class PassCost:
+class PassCost(msgspec.Struct, frozen=True):
     """The device work of a pass: so many pieces, `time` ns."""
 
     name: str
@@ -206,8 +205,7 @@ class PassCost:
     launched: int
 
 
-@dataclass
-class PassesAnswer:
+class PassesAnswer(msgspec.Struct):
     """What each pass of training takes, in the order of `PASSES`; `unlaunched` pieces of work have no known call."""
 
     passes: list[PassCost]

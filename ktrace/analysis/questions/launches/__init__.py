@@ -23,10 +23,10 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -319,8 +319,7 @@ LIGHT = frozenset(
 PAUSE = 1_000_000
 
 
-@dataclass(frozen=True)
-class KernelSequence:
+class KernelSequence(msgspec.Struct, frozen=True):
     """Kernels that follow each other on a stream `count` times, `time` ns in all, with `between` ns between them."""
 
     kernels: tuple[str, ...]
@@ -335,8 +334,7 @@ class KernelSequence:
         return " → ".join(name if number == 1 else f"{name} x{number}" for name, number in repeated)
 
 
-@dataclass
-class SequencesAnswer:
+class SequencesAnswer(msgspec.Struct):
     """Sequences of light kernels, those that take longest first; `whole` is the time of all device work."""
 
     sequences: list[KernelSequence]

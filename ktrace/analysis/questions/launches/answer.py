@@ -12,14 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ktrace.tables import Cell, Column, Table, brief, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class Lengths:
+class Lengths(msgspec.Struct, frozen=True):
     """The kernels that take at least `least` ns and less than `most`, None for no bound; `time` adds up theirs."""
 
     least: int
@@ -33,8 +34,7 @@ class Lengths:
         return f"{brief(self.least)} and longer" if self.most is None else f"below {brief(self.most)}"
 
 
-@dataclass
-class LengthsAnswer:
+class LengthsAnswer(msgspec.Struct):
     """How long kernels are: the shortest first, each row without those above it."""
 
     lengths: list[Lengths]
@@ -50,8 +50,7 @@ class LengthsAnswer:
         return [Table("duration", "kernels by duration", (*columns, Column("share of time", "%")), rows)]
 
 
-@dataclass(frozen=True)
-class CopyUse:
+class CopyUse(msgspec.Struct, frozen=True):
     """The copies in one direction; `bytes` and what follows from it count those that state it, None if none does."""
 
     direction: str
@@ -63,8 +62,7 @@ class CopyUse:
     bandwidth: float | None
 
 
-@dataclass
-class CopiesAnswer:
+class CopiesAnswer(msgspec.Struct):
     """Copies by direction, the longest first."""
 
     copies: list[CopyUse]
@@ -85,8 +83,7 @@ class CopiesAnswer:
 Dims = tuple[int | None, int | None, int | None]
 
 
-@dataclass(frozen=True)
-class LaunchUse:
+class LaunchUse(msgspec.Struct, frozen=True):
     """The launches of a kernel with one configuration; None is what the source doesn't tell."""
 
     kernel: str
@@ -142,8 +139,7 @@ class LaunchesAnswer:
         return [_with_cells(table) if brief else table]
 
 
-@dataclass(frozen=True)
-class KernelLimits:
+class KernelLimits(msgspec.Struct, frozen=True):
     """How near a kernel is to the limits of its device, means over its launches weighted by time.
 
     `rates` are percent of the peak by the names of `RATES`. `limited_by` is what limits the blocks of a multiprocessor:
@@ -161,8 +157,7 @@ class KernelLimits:
     waves: float | None
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """What a rule of Nsight Compute says of a kernel; `speedup` is its own estimate in percent, of so many launches."""
 
     kernel: str
@@ -176,12 +171,11 @@ class Advice:
 RATES = ("compute", "memory", "DRAM", "L2", "L1")
 
 
-@dataclass
-class LimitsAnswer:
+class LimitsAnswer(msgspec.Struct):
     """What limits kernels, the heaviest first, and what the profiler advises."""
 
     kernels: list[KernelLimits]
-    advice: list[Advice] = field(default_factory=list)
+    advice: list[Advice] = msgspec.field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """A row for each kernel, and one for each advice, at most `top` of each."""

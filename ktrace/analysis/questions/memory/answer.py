@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ktrace.analysis.work.findings import Finding
 from ktrace.model.arrays import Int64
 from ktrace.tables import Cell, Column, Table, percent
 
 
-@dataclass(frozen=True)
-class MemoryOwner:
+class MemoryOwner(msgspec.Struct, frozen=True):
     """What holds memory: the module and operator around the allocation, its category, the innermost frame of its stack.
 
     "" stands for what isn't known. Without all four it is the memory that was there before the trace.
@@ -33,8 +34,7 @@ class MemoryOwner:
         return any(getattr(self, key) for key in _KNOWN)
 
 
-@dataclass(frozen=True)
-class StepMemory:
+class StepMemory(msgspec.Struct, frozen=True):
     """The most that was allocated in a step, what was at its end, and by how much that grew since the step before."""
 
     label: str
@@ -76,12 +76,11 @@ class MemoryUse:
     unused: int | None = None
 
 
-@dataclass
-class MemoryAnswer:
+class MemoryAnswer(msgspec.Struct):
     """Where memory went, of each device and of the host."""
 
     places: list[MemoryUse]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def findings(self) -> list[Finding]:
         """The facts: the most that a device held, and who held the most of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ktrace.analysis.work.groups import Spread
 from ktrace.model.arrays import Int64
 from ktrace.tables import Cell, Column, Table, percent
@@ -81,8 +83,7 @@ _BRIEF = ("steps", "time", "share", "busy", "kernels", "tokens per s", "step med
 _BRIEF_BATCHES = ("steps", "step median", "step p95", "tokens per s", "per token", "per token p95")
 
 
-@dataclass
-class PhasesAnswer:
+class PhasesAnswer(msgspec.Struct):
     """Where the time of the phases of inference went: by `phases`, and by `batches` within each phase.
 
     `by` is what was asked for: "phase", or "batch" for the batches alone.
@@ -91,7 +92,7 @@ class PhasesAnswer:
     by: str
     phases: list[PhaseUse]
     batches: list[PhaseUse]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The table of phases, or that of batches with at most `top` rows."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum
 
+import msgspec
+
 from ktrace.analysis.questions.roofline.peaks import Peak, Peaks, published
 from ktrace.analysis.work.question import Answer
 from ktrace.tables import Cell, Column, Table, percent
 
 
-@dataclass(frozen=True)
-class RooflineItem:
+class RooflineItem(msgspec.Struct, frozen=True):
     """Work of one device with the same operator and inputs.
 
     `calls` is the number of operators (of kernels, where the source measured them), `kernels` that of pieces of work,
@@ -33,8 +34,7 @@ class RooflineItem:
     bytes: float | None
 
 
-@dataclass(frozen=True)
-class RooflineDevice:
+class RooflineDevice(msgspec.Struct, frozen=True):
     """A device: its name in the source, the time from its first to its last work, and the total of all its work, in ns.
 
     `span` is None if the source has no times of single kernels. `unlaunched` is the part of `time` whose call isn't in
@@ -142,8 +142,7 @@ def rate_of(key: str, items: list[RooflineItem], peaks: list[Peak | None]) -> Ro
     )
 
 
-@dataclass(frozen=True)
-class DeviceRate:
+class DeviceRate(msgspec.Struct, frozen=True):
     """How near a device came to what it can do.
 
     `utilisation` is the time that the known FLOPs take at the peak rate of their type, in percent of the span of the

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ktrace.errors import UsageError
 
@@ -23,8 +24,7 @@ RATED = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
 _KEYS = frozenset({"name", "about", "tflops", "gb_per_s", "source"})
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(msgspec.Struct, frozen=True):
     """The peak rates of a device: TFLOP/s by type of the elements, and GB/s of its memory, None if it isn't known."""
 
     about: str
