@@ -6,12 +6,13 @@ import csv
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from ktrace.errors import InputError
 from ktrace.input.mapping import (

@@ -10,11 +10,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.line_pattern import LONGEST, UNITS

@@ -15,11 +15,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat

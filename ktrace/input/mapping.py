@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.files import open_file

@@ -22,6 +22,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, BinaryIO
 
 import msgspec
+from msgspec import structs
 
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
@@ -288,7 +289,7 @@ class Source:
             raw = io.BufferedReader(Chunked(raw, self.part.texts(raw)), 1 << 16)
         if self.wrapping is None:
             return raw
-        wrapping = self.wrapping if bare else replace(self.wrapping, layers=())
+        wrapping = self.wrapping if bare else structs.replace(self.wrapping, layers=())
         return io.BufferedReader(Chunked(raw, unwrapped(raw, wrapping)), 1 << 16)
 
     def _unpacked(self, *, quiet: bool) -> BinaryIO:

@@ -6,9 +6,9 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from ktrace.input.format import Format
 from ktrace.input.source import Sample

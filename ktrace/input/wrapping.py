@@ -14,11 +14,11 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from ktrace.input.compression import text_encoding
 

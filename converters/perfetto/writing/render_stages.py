@@ -12,7 +12,6 @@ has its name, since older engines show only the stage. The places of stages are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.catalog import Catalog, Entry

@@ -6,11 +6,11 @@ Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", loo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.model.arrays import Int64
 from ktrace.tables import Cell, percent, rounded

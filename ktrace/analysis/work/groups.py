@@ -7,11 +7,12 @@ DeviceUse("cuda:0", busy, idle, compute, communication, exposed communication, g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.model.arrays import Float64, Int64
 

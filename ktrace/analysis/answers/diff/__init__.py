@@ -22,11 +22,11 @@ gated        what these conditions found, as test cases and as annotations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from ktrace.analysis.work.findings import Evidence as Shown
 from ktrace.analysis.work.findings import Finding

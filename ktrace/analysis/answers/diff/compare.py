@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec import structs
 
 from ktrace.analysis.answers.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, places
 from ktrace.analysis.answers.diff.comparable import averaged_over, differences, length_of
@@ -136,7 +137,7 @@ def _as_their_kernels(operations: Sequence[Change], kernels: Sequence[Change]) -
             name = side.name or one.key.partition(" grid ")[0]
             clear[rules.labels(name).operation or OTHER] += one.delta
     return [
-        replace(one, verdict=CLEAR, why="that of its kernels")
+        structs.replace(one, verdict=CLEAR, why="that of its kernels")
         if one.verdict == NOISE and 2 * clear[one.key] / (one.delta or 1) >= 1
         else one
         for one in operations
@@ -180,7 +181,7 @@ class _Sides:
         (change,) = add_verdicts([change], by_step=self.by_step, slow=self.slow)
         if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
             return change
-        return replace(change, why="too few steps")
+        return structs.replace(change, why="too few steps")
 
     def by_grid(self, changes: list[Change]) -> list[Change]:
         """Returns the changes by kernel; a grid that changed beyond noise is a row, where not all of the kernel did.
@@ -217,7 +218,7 @@ class _Sides:
             left = [part_of(part) for part in parts[place] if part not in clear] if sure else []
             split += [*sure, *self._other_grids(one, left)] if sure else [one]
         whole = math.fsum(abs(one.delta) for one in split)
-        return [replace(one, share=percent(abs(one.delta), whole)) for one in split]
+        return [structs.replace(one, share=percent(abs(one.delta), whole)) for one in split]
 
     def _grid_change(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
         """Returns the change of a kernel's launches by one grid."""
@@ -243,7 +244,10 @@ class _Sides:
         if by not in ANSWERED:
             return add_verdicts(changes, by_step=self.by_step, slow=self.slow)
         verdicts = add_verdicts(changes, by_step=False)
-        return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in verdicts]
+        return [
+            structs.replace(one, why="only totals are known") if one.why == "statistics only" else one
+            for one in verdicts
+        ]
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
@@ -361,7 +365,7 @@ def _of_steps(a: Summary, b: Summary, slow: Slow, each: bool) -> list[Change]:
     if not judged_steps or judged_steps[0].verdict != NOISE:
         return judged_steps
     also = {one.key: one for one in judged([of for of in changes if of.key in _NAMED])}
-    return [replace(also.get(one.key, one), share=one.share) for one in judged_steps]
+    return [structs.replace(also.get(one.key, one), share=one.share) for one in judged_steps]
 
 
 def _of_traces(a: Summary, b: Summary, devices: tuple[int, int], times: float) -> list[Change]:
@@ -377,7 +381,9 @@ def _of_traces(a: Summary, b: Summary, devices: tuple[int, int], times: float) -
         other = None if other is None else other / times
         if one is not None and other is not None and (one or other) and (alike or name != "span"):
             (change,) = add_verdicts([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
-            changes.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
+            changes.append(
+                structs.replace(change, why="one recording of each") if change.verdict == UNKNOWN else change
+            )
     return changes
 
 

@@ -6,8 +6,9 @@ A finding has both values, and what is known of noise.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, OtherAmount
 from ktrace.analysis.answers.diff.comparison import Diff, shown

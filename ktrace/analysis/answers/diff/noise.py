@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.analysis.answers.diff import Evidence
 from ktrace.analysis.work.durations import Samples

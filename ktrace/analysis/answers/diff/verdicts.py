@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
 from ktrace.analysis.answers.diff.noise import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.analysis.answers.summary.nature import NATURES
 from ktrace.analysis.answers.summary.remedies import remedy

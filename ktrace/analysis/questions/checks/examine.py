@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
 from ktrace.analysis.questions.collectives.found import (
@@ -293,7 +294,7 @@ def _ranks(table: CollectiveTable, arrivals: _Arrivals, names: list[str], work: 
         rank_rows = rows_of(number)
         waiting = rank_rows[arrivals.waits[rank_rows]]
         use = RankUse(name, rank.source, rank.device, labels.rank(rank.source), len(waiting))
-        values = use.__dict__ | devices.get((rank.source, rank.host, rank.device), {})
+        values = structs.asdict(use) | devices.get((rank.source, rank.host, rank.device), {})
         if arrivals.wait is not None and arrivals.last is not None and len(rows):
             caused = rows[others[caused_by(number)]]
             values |= {

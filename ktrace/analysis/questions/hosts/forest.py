@@ -19,7 +19,6 @@ Millions of spans have some thousand paths. `own` is device work launched with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import NamedTuple
 
 import msgspec
@@ -146,7 +145,7 @@ class PathFigures(msgspec.Struct):
     @classmethod
     def zeros(cls, count: int) -> PathFigures:
         """Times and counts of zero for a number of paths."""
-        return cls(*(np.zeros(count, np.int64) for _ in fields(cls)))
+        return cls(*(np.zeros(count, np.int64) for _ in cls.__struct_fields__))
 
     def extended(self, count: int) -> PathFigures:
         """The same for so many paths, with zeros for new ones."""
@@ -157,7 +156,7 @@ class PathFigures(msgspec.Struct):
 
     def columns(self) -> list[Int64]:
         """The columns in the order of the fields."""
-        return [getattr(self, field.name) for field in fields(self)]
+        return [getattr(self, name) for name in self.__struct_fields__]
 
 
 class Paths:
@@ -236,8 +235,8 @@ class Paths:
         names, which = np.unique(code, return_inverse=True)
         outermost = self._outermost(code)
         figures = PathFigures.zeros(len(names))
-        for into, column, field in zip(figures.columns(), paths.columns(), fields(PathFigures), strict=True):
-            rows = outermost if field.name in ("host", "total", "launched") else slice(None)
+        for into, column, name in zip(figures.columns(), paths.columns(), PathFigures.__struct_fields__, strict=True):
+            rows = outermost if name in ("host", "total", "launched") else slice(None)
             np.add.at(into, which[rows], column[rows])
         return names, figures
 
