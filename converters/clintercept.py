@@ -13,16 +13,14 @@ blur SIMD16 GWS[ 3840 x 2160 ] LWS[ NULL ],     16,     457091912,  100.00%,    
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.intel import ParsedName, intercepted
-from ktrace.kit.text.lines import Lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 
 TITLE = re.compile(r"^ *(Host|Device) Performance Timing Results(?: for (.+))?: *$", re.MULTILINE)
 
@@ -48,35 +46,31 @@ _ENQUEUES = re.compile(rf"Total Enqueues: ({_NS})")
 _LOG = re.compile(r"(?:CLIntercept|Control |Timer Started|\.\.\. )")
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each row and total; devices as facts."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    report = _Report(rows)
-    for line in lines:
-        text = line.text.strip()
-        if not text or _HEADINGS.fullmatch(text) or _LOG.match(text):
-            lines.structure()
-        elif found := TITLE.fullmatch(text):
-            report.begin(found[1], found[2])
-            lines.structure()
-        elif report.add(text):
-            lines.used()
-        yield from rows.ready()
-    report.facts()
-    yield from rows.rest()
+class _Timings(LineReader):
+    """Adds a summary for each row and total of the tables of timings; devices as facts."""
 
-
-class _Report:
-    """The table that is being read."""
-
-    def __init__(self, rows: RowBuilder) -> None:
-        self._rows = rows
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
         self._place: dict[str, Any] = {}
         self._host = True
         self._table = -1
         self._devices: list[str] = []
 
-    def begin(self, what: str, device: str | None) -> None:
+    def take(self, line: Line) -> None:
+        text = line.text.strip()
+        if not text or _HEADINGS.fullmatch(text) or _LOG.match(text):
+            self._lines.structure()
+        elif found := TITLE.fullmatch(text):
+            self._begin(found[1], found[2])
+            self._lines.structure()
+        elif self._add(text):
+            self._lines.used()
+
+    def end(self) -> None:
+        for device, name in enumerate(self._devices):
+            self._rows.fact("device", device=device, name=name, facts={"api": "opencl"})
+
+    def _begin(self, what: str, device: str | None) -> None:
         """A table begins: of the host, or of a device."""
         self._host = what == "Host"
         self._table += 1
@@ -85,7 +79,7 @@ class _Report:
             self._place["device"] = len(self._devices)
             self._devices.append(device)
 
-    def add(self, text: str) -> bool:
+    def _add(self, text: str) -> bool:
         """Adds a line; returns whether it has figures."""
         if found := _ENQUEUES.fullmatch(text):
             self._rows.summary("metric", "Total Enqueues", metric="count", unit="count", value=float(int(found[1])))
@@ -119,18 +113,13 @@ class _Report:
             **self._place,
         )
 
-    def facts(self) -> None:
-        """Adds the devices."""
-        for device, name in enumerate(self._devices):
-            self._rows.fact("device", device=device, name=name, facts={"api": "opencl"})
-
 
 FORMAT = Format(
     "clintercept",
     "OpenCL Intercept Layer: the report of its timings",
     patterns=("clintercept_report.txt", "*.txt", "*.log"),
     probe=probe,
-    read=read,
+    read=_Timings.read,
     words=("performance timing results",),
     prose=True,
 )

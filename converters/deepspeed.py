@@ -21,17 +21,16 @@ Reads what was measured as summaries, the throughput of steps as counters where 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.line_reader import LineReader
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.kit.text.numbers import unix_ns
 from ktrace.kit.text.titles import likely_lines
-from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 _Columns = dict[str, Any]
@@ -92,46 +91,35 @@ def probe(sample: Sample) -> Match | None:
 _ADDS_UP = (0, 18, 3)
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields the figures of each report, table and line."""
-    log = _Log(source, conversion)
-    for line in log.lines:
-        log.read(line)
-        yield from log.rows.ready()
-    yield from log.rows.rest()
-
-
-class _Log:
+class _Log(LineReader):
     """What was read before a line: the version, the report and the table that are open."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
-        self.lines, self.rows = Lines(source, conversion), RowBuilder(conversion)
-        self._issue = conversion.report.issue
+        super().__init__(source, conversion)
         self._tables = -1
-        self._report: _Report | None = None
+        self._flops: _Report | None = None
         self._headings: tuple[str, ...] = ()  # of the last columns of the table that is open
         self._prefix, self._operation = "", ""
         self._adds_up = True  # unless the log says otherwise
         self._has_times = self._has_each = False
-        self.rows.fact("source", facts={"tool": "DeepSpeed"})
+        self._rows.fact("source", facts={"tool": "DeepSpeed"})
 
-    def read(self, line: Line) -> None:
-        """Accounts for a line and adds its rows."""
+    def take(self, line: Line) -> None:
         text = line.text
         if title := _TITLE.fullmatch(text):
             self._tables += 1
-            self._report, self._headings = _Report(self.lines, self.rows, title["prefix"].rstrip(), self._tables), ()
-            self.lines.structure()
-        elif self._report and self._report.read(text):
-            self._report = None if self._report.is_over else self._report
+            self._flops, self._headings = _Report(self._lines, self._rows, title["prefix"].rstrip(), self._tables), ()
+            self._lines.structure()
+        elif self._flops and self._flops.read(text):
+            self._flops = None if self._flops.is_over else self._flops
         elif not text.removeprefix(self._prefix.rstrip()).strip():
             self._headings, self._prefix = (), ""
-            self.lines.structure()
-        elif not (self._take_line(text) or self._take_table(text)) and self.lines.peek() is None:
+            self._lines.structure()
+        elif not (self._take_line(text) or self._take_table(text)) and self._lines.peek() is None:
             is_row = bool(self._headings) and text.removeprefix(self._prefix).startswith(" ")
-            is_report = self._report is not None and _BROKEN.match(text.strip())
+            is_report = self._flops is not None and _BROKEN.match(text.strip())
             if is_row or is_report or any(word in text.lower() for word in _WORDS):
-                self.lines.skip("cut", "the last line breaks off")
+                self._lines.skip("cut", "the last line breaks off")
 
     def _take_line(self, text: str) -> bool:
         """Reads a line of timers, of an operation, or of steps; returns False for any other line."""
@@ -148,8 +136,8 @@ class _Log:
             self._add_step(found, self._place(text))
         elif found := _VERSION.search(text):
             self._adds_up = tuple(int(part) for part in found.groups()[1:]) >= _ADDS_UP
-            self.rows.fact("source", facts={"version": found["version"]})
-            self.lines.became("catalog")
+            self._rows.fact("source", facts={"version": found["version"]})
+            self._lines.became("catalog")
         else:
             return False
         return True
@@ -166,8 +154,8 @@ class _Log:
             parts = filter(None, map(_TIMER.fullmatch, (timer["inner"] or "").split(", ")))
             for part, scope in ((timer, None), *((part, [timer["name"]]) for part in parts)):
                 total = float(Decimal(part["ms"]).scaleb(6))
-                self.rows.summary("range", part["name"], total=total, scope=scope, **columns)
-        self.lines.used()
+                self._rows.summary("range", part["name"], total=total, scope=scope, **columns)
+        self._lines.used()
         return True
 
     def _take_speed(self, found: re.Match[str], place: _Columns) -> bool:
@@ -181,11 +169,11 @@ class _Log:
             value = float(number * {"B": 1 << 30, "ns": 10**9}.get(unit or "", 1))
             columns = {"unit": unit, "value": value, "args": args, **place}
             if "ts" in place:
-                self.rows.event("counter", name, **columns)
+                self._rows.event("counter", name, **columns)
             else:
-                self.rows.summary("metric", name, metric=name, **columns)
+                self._rows.summary("metric", name, metric=name, **columns)
         if figures:
-            self.lines.used()
+            self._lines.used()
         return bool(figures)
 
     def _add_step(self, found: re.Match[str], place: _Columns) -> None:
@@ -193,10 +181,10 @@ class _Log:
         rate, _, momenta = found["rates"].partition(", mom=")
         args = {"step": int(found["step"]), "skipped": int(found["skipped"]), "lr": rate, "mom": momenta.rstrip()}
         if "ts" in place:
-            self.rows.event("instant", "step", args=args, **place)
+            self._rows.event("instant", "step", args=args, **place)
         else:
-            self.rows.summary("note", "step", metric="note", args=args, **place)
-        self.lines.used()
+            self._rows.summary("note", "step", metric="note", args=args, **place)
+        self._lines.used()
 
     def _place(self, text: str) -> _Columns:
         """The time and the rank that a line begins with, as columns. The first time states the clock."""
@@ -207,8 +195,8 @@ class _Log:
             place["ts"] = ts
             if not self._has_times:
                 self._has_times = True
-                self.rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
-                self._issue("local-time", self.lines.at(), stamp[1])
+                self._rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+                self._report.issue("local-time", self._lines.at(), stamp[1])
         return place
 
     def _take_table(self, text: str) -> bool:
@@ -217,7 +205,7 @@ class _Log:
             self._tables += 1
             self._headings = _OF_RANKS if found["least"] else _OF_ONE
             self._prefix, self._operation = found["prefix"], ""
-            self.lines.structure()
+            self._lines.structure()
             return True
         text = text.removeprefix(self._prefix)
         if not self._headings:
@@ -229,7 +217,7 @@ class _Log:
             self._add_operation(self._operation, metric, total, int(count), args, {"table": self._tables})
         elif _RULES.fullmatch(text.strip()) or _OPERATION.fullmatch(text):
             self._operation = text.strip()
-            self.lines.structure()
+            self._lines.structure()
         else:
             return False
         return True
@@ -240,11 +228,11 @@ class _Log:
         self._has_each |= "table" not in place
         if self._adds_up or metric == "comm lat":
             args |= {"Count": count}
-            self.rows.summary("metric", name, metric=metric, unit="ns", value=time, args=args, **place)
+            self._rows.summary("metric", name, metric=metric, unit="ns", value=time, args=args, **place)
         else:
             kind = "total" if self._has_each and "table" in place else "op"
-            self.rows.summary(kind, name, unit="ns", total=time, count=count, args=args, **place)
-        self.lines.used()
+            self._rows.summary(kind, name, unit="ns", total=time, count=count, args=args, **place)
+        self._lines.used()
 
 
 _HEADING = re.compile(
@@ -410,7 +398,7 @@ FORMAT = Format(
     "DeepSpeed: flops profiler's report, wall-clock breakdown, communication log",
     patterns=("*.log", "*.txt", "*.out"),
     probe=probe,
-    read=read,
+    read=_Log.read,
     words=_WORDS,
     prose=True,
     logged="a time",

@@ -33,12 +33,12 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.stacks import NO_STACK, Stacks, read_folded
 from ktrace.kit.text.json_items import beginning
-from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line, Lines
 from ktrace.kit.text.numbers import last_number
 from ktrace.kit.timelines import track_paths
 from ktrace.model.batch import Batch
 from ktrace.model.masks import slice_rows
-from ktrace.model.row_builder import RowBuilder
 from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
@@ -92,39 +92,35 @@ _SAMPLE = re.compile(
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each stack, or a sample for each line of austin."""
-    lines = Lines(source, conversion)
     if re.match(r"(?:# .*\n){0,8}# austin: ", beginning(source)):
-        yield from _Austin(lines, conversion).rows()
+        yield from _Austin.read(source, conversion)
     else:
-        yield from read_folded(lines, conversion, "sample", metric="weight")
+        yield from read_folded(Lines(source, conversion), conversion, "sample", metric="weight")
 
 
-class _Austin:
+class _Austin(LineReader):
     """The samples of austin."""
 
-    def __init__(self, lines: Lines, conversion: Conversion) -> None:
-        self._lines = lines
-        self._rows = RowBuilder(conversion)
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
         self._stacks = Stacks(self._rows)
         self._about: dict[str, str] = {}
         self._now: Counter[tuple[int, str]] = Counter()
 
-    def rows(self) -> Iterator[Batch]:
-        """Yields the rows of all lines."""
-        for line in self._lines:
-            if found := _SAMPLE.fullmatch(line.text):
-                self._add(found)
-                self._lines.used()
-            elif about := _ABOUT.fullmatch(line.text):
-                self._about[about[1]] = about[2]
-                self._lines.became("catalog")
-            elif not line.text.strip():
-                self._lines.structure()
-            yield from self._rows.ready()
+    def take(self, line: Line) -> None:
+        if found := _SAMPLE.fullmatch(line.text):
+            self._add(found)
+            self._lines.used()
+        elif about := _ABOUT.fullmatch(line.text):
+            self._about[about[1]] = about[2]
+            self._lines.became("catalog")
+        elif not line.text.strip():
+            self._lines.structure()
+
+    def end(self) -> None:
         facts: dict[str, Any] = {"tool": "austin", "version": self._about.pop("austin", None)}
         self._rows.fact("source", facts={key: value for key, value in (facts | self._about).items() if value})
         self._rows.fact("clock", facts={"kind": "session"})
-        yield from self._rows.rest()
 
     def _add(self, found: re.Match[str]) -> None:
         thread, number = found["thread"], int(found["number"])

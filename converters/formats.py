@@ -6,9 +6,10 @@ what they declare, with functions by their places; `python -m ktrace.converters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module
-from inspect import ismethod
+from inspect import isclass, ismethod
 from pathlib import Path
 
 from ktrace.input.format import FUNCTIONS, Format, Score
@@ -96,11 +97,19 @@ def listed() -> str:
             if value == one.default:
                 continue
             if one.name in FUNCTIONS and not isinstance(value, str):
-                bound = f"ktrace.converters.{name}:FORMS.{value.__name__}"
-                value = bound if ismethod(value) else f"{value.__module__}:{value.__qualname__}"
+                value = _place(name, value)
             given.append(f"{one.name}=Score.{value.name}" if isinstance(value, Score) else f"{one.name}={_text(value)}")
         lines.append(f"    Format({', '.join(given)}),\n")
     return f"{_HEAD}{''.join(lines)})\n# fmt: on\n"
+
+
+def _place(module: str, function: Callable[..., object]) -> str:
+    """The place of a function: of the module's FORMS, of a class, or of a module."""
+    if not ismethod(function):
+        return f"{function.__module__}:{function.__qualname__}"
+    owner = function.__self__
+    where = f"{owner.__module__}:{owner.__qualname__}" if isclass(owner) else f"ktrace.converters.{module}:FORMS"
+    return f"{where}.{function.__name__}"
 
 
 def _text(value: object) -> str:

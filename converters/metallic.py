@@ -15,18 +15,16 @@ Reads every row of every section as a summary; the section is its scope, the ana
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source, stem
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import TIME_NS
-from ktrace.model.batch import Batch
 from ktrace.model.fitting import whole_of
-from ktrace.model.row_builder import RowBuilder
 
 _LIKELY_TITLE = re.compile(r"^=== Analyzing .+ ===\s*$", re.M)
 _LIKELY_ROW = re.compile(r"^ {2,}\S.*: count=\d+ \| total=[\d.]+ms \| avg=[\d.]+ms", re.M)
@@ -96,30 +94,18 @@ _BLOCK = re.compile(r"block_\d+")
 _FIELD = re.compile(r"(?<!\w)(\w+)=([^\s|]+)")
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields one summary per row."""
-    yield from _Analysis(source, conversion).read()
-
-
-class _Analysis:
+class _Analysis(LineReader):
     """The state of reading: the run, the section and, in the section of shapes, the shape."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
-        self._lines = Lines(source, conversion)
-        self._rows = RowBuilder(conversion)
+        super().__init__(source, conversion)
         self._run: str | None = None
         self._section: str | None = None
         self._table = -1
         self._shape: str | None = None
-
-    def read(self) -> Iterator[Batch]:
         self._rows.fact("source", facts={"tool": "Metallic analyze_jsonl.py"})
-        for line in self._lines:
-            self._take(line)
-            yield from self._rows.ready()
-        yield from self._rows.rest()
 
-    def _take(self, line: Line) -> None:
+    def take(self, line: Line) -> None:
         text = line.text
         if not text.strip():
             self._lines.structure()
@@ -232,7 +218,7 @@ FORMAT = Format(
     "Metallic analysis text",
     patterns=("*.txt",),
     probe=probe,
-    read=read,
+    read=_Analysis.read,
     words=("=== analyzing ", ": count="),
     prose=True,
 )

@@ -24,16 +24,14 @@ Reads runs and nodes as summaries: no line has a time of day.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.lines import Lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 
 _NUMBER = r"(\d{1,12}\.\d{1,6})"
 _MODEL = re.compile(rf"\[ - \] (\S.{{0,200}}?) +max = +{_NUMBER} ?ms +min = +{_NUMBER} ?ms +avg = +{_NUMBER} ?ms")
@@ -75,61 +73,51 @@ def _headings(line: str) -> list[str] | None:
     return cells if cells[: len(_BY_NAME)] == _BY_NAME or cells[: len(_BY_TYPE)] == _BY_TYPE else None
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each model, for each node, and for the runs."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    text = _Text(lines, rows)
-    for line in lines:
-        text.read(line.text)
-        yield from rows.ready()
-    facts: dict[str, Any] = {"tool": "MNN"}
-    rows.fact("source", facts=facts | ({"model": text.model} if text.model else {}))
-    yield from rows.rest()
+class _Text(LineReader):
+    """Adds a summary for each model, for each node, and for the runs; knows settings, table, number of runs."""
 
-
-class _Text:
-    """What was read before a line: the settings, the table, the number of runs."""
-
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines, self._rows = lines, rows
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
         self._headings: list[str] = []
         self._has_names = False  # nodes by type add up those by name
         self._table = 0
         self._settings: dict[str, Any] = {}
         self._runs: int | None = None
-        self.model = ""
+        self._facts = {"tool": "MNN"}
 
-    def read(self, text: str) -> None:
-        """Accounts for a line and adds its row."""
-        line = text.strip()
-        if not line:
+    def take(self, line: Line) -> None:
+        text = line.text.strip()
+        if not text:
             self._headings = []
             self._lines.structure()
-        elif found := _MODEL.fullmatch(line):
+        elif found := _MODEL.fullmatch(text):
             self._model(found)
-        elif found := _NODE.fullmatch(line):
+        elif found := _NODE.fullmatch(text):
             self._runs = int(found[3])
             mean = Decimal(found[4]) * _MS
             figures = {"avg": float(mean), "count": self._runs, "total": float(mean * self._runs)}
             self._node(found[2], found[1], found[5], {"Flops Rate": found[6]}, figures)
-        elif headings := _headings(line):
+        elif headings := _headings(text):
             self._begin(headings)
-        elif self._headings and "\t" in line:
-            self._cells([cell.strip() for cell in text.rstrip().split("\t")])
-        elif found := _RUNS.fullmatch(line):
+        elif self._headings and "\t" in text:
+            self._cells([cell.strip() for cell in line.text.rstrip().split("\t")])
+        elif found := _RUNS.fullmatch(text):
             each, nodes, least, greatest = (float(Decimal(time) * _MS) for time in found.groups())
             place: dict[str, Any] = {"unit": "ns", "count": self._runs or None, "table": self._table}
             self._rows.summary("metric", "run", avg=each, min=least, max=greatest, **place)
             if nodes:
                 self._rows.summary("total", "all nodes", avg=nodes, **place)
             self._end()
-        elif found := _TOTAL.fullmatch(line):
+        elif found := _TOTAL.fullmatch(text):
             args = {"mflops": found[2]}
             took = float(Decimal(found[1]) * _MS)
             self._rows.summary("total", "all nodes", unit="ns", avg=took, table=self._table, args=args)
             self._end()
         else:
-            self._setting(line)
+            self._setting(text)
+
+    def end(self) -> None:
+        self._rows.fact("source", facts=self._facts)
 
     def _end(self) -> None:
         """Ends the figures of a model."""
@@ -182,7 +170,7 @@ class _Text:
         elif found := _RUN.fullmatch(line):
             self._runs = int(found[1])
         elif found := _OPENED.fullmatch(line):
-            self.model = found[1]
+            self._facts["model"] = found[1]
         elif not (_STRUCTURE.match(line) or _SLOW.fullmatch(line)):
             return
         self._lines.structure()
@@ -193,7 +181,7 @@ FORMAT = Format(
     "MNN: times of models (benchmark.out) and of nodes (timeProfile.out, MNNV2Basic.out)",
     patterns=("*.txt", "*.log"),
     probe=probe,
-    read=read,
+    read=_Text.read,
     words=("[ - ] ", "avg(ms)", "average cost "),
     prose=True,
 )

@@ -21,17 +21,15 @@ Reads operators and kernels as time that adds up, the rest as metrics.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import TIME_NS
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
 
 _TITLE = re.compile(
     r"-{3,400}(?P<title>[A-Z][A-Za-z]{1,20}(?: [A-Z][a-z]{1,20})? Summary)(?: - (?P<place>[^-]{1,60}))?-{3,400}"
@@ -72,29 +70,17 @@ def probe(sample: Sample) -> Match | None:
     return None
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields summaries for each row of each table."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    text = _Text(lines, rows)
-    for line in lines:
-        text.read(line)
-        yield from rows.ready()
-    rows.fact("source", facts={"tool": "PaddlePaddle"})
-    yield from rows.rest()
-
-
-class _Text:
+class _Text(LineReader):
     """The table that a line is in: its title, its unit, whether its first figures are of the GPU, the rows around."""
 
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines, self._rows = lines, rows
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
         self._title, self._device, self._table = "", "", -1
         self._factor = TIME_NS["ms"]
         self._of_gpu = False
         self._open: list[tuple[int, int]] = []  # indentation and id
 
-    def read(self, line: Line) -> None:
-        """Accounts for a line and adds its rows."""
+    def take(self, line: Line) -> None:
         text, words = line.text.rstrip(), line.text.strip()
         if found := _TITLE.fullmatch(words):
             self._title, self._device, self._table = found["title"], found["place"] or "", self._table + 1
@@ -129,6 +115,9 @@ class _Text:
             self._lines.structure()
         elif not text or _STRUCTURE.match(words):
             self._lines.structure()
+
+    def end(self) -> None:
+        self._rows.fact("source", facts={"tool": "PaddlePaddle"})
 
     def _add(self, found: re.Match[str]) -> None:
         """Adds a row: an operator or a kernel, or the metrics of another view."""
@@ -187,7 +176,7 @@ FORMAT = Format(
     "PaddlePaddle profiler tables: operators, kernels, phases",
     patterns=("*.txt", "*.log"),
     probe=probe,
-    read=read,
+    read=_Text.read,
     words=("pu total / avg / max / min / ratio(%)",),
     prose=True,
 )

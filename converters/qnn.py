@@ -21,16 +21,15 @@ Neither file says when something began: a time of the CSV is when the row was no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.headings import cell_quantity
-from ktrace.kit.text.lines import Line, Lines, quoted_cells
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line, quoted_cells
 
 COLUMNS = ("Msg Timestamp", "Message", "Time", "Unit of Measurement", "Timing Source", "Event Level")
 IDENTIFIER = "Event Identifier"
@@ -75,29 +74,16 @@ _BACKEND = re.compile(r"Backend \((?P<name>.{1,4000})\)")
 _DECORATION = re.compile(r"-{3}(?: Total Inference Time:)?|Qnn Init/.{0,200}Statistics:|Log File Created: .*")
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each figure."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    profile = _Profile(lines, rows)
-    for line in lines:
-        profile.read(line)
-        yield from rows.ready()
-    rows.fact("device", device=0, name="HTP", facts={"vendor": "Qualcomm"})
-    rows.fact("source", facts={"tool": "QNN"})
-    yield from rows.rest()
-
-
-class _Profile:
+class _Profile(LineReader):
     """The graph and the section of the rows that come, and the columns of the CSV."""
 
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines, self._rows = lines, rows
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
         self._headings: list[str] = []
         self._graph: str | None = None
         self._section: str | None = None
 
-    def read(self, line: Line) -> None:
-        """Accounts for a line and adds its row."""
+    def take(self, line: Line) -> None:
         text = line.text.strip().lstrip("\ufeff")
         if not text or _DECORATION.fullmatch(text):
             self._lines.structure()
@@ -116,6 +102,10 @@ class _Profile:
             self._lines.structure()
         elif self._section and (found := _FIGURE.fullmatch(text)):
             self._printed(found["what"], found["value"], found["unit"])
+
+    def end(self) -> None:
+        self._rows.fact("device", device=0, name="HTP", facts={"vendor": "Qualcomm"})
+        self._rows.fact("source", facts={"tool": "QNN"})
 
     def _is_preamble(self, line: Line) -> bool:
         """Whether the headings of the CSV come soon."""
@@ -180,7 +170,7 @@ FORMAT = Format(
     "Qualcomm QNN profiles: CSV of ONNX Runtime and qnn-profile-viewer, its statistics",
     patterns=("*qnn*.csv", "*.csv", "*.txt"),
     probe=probe,
-    read=read,
+    read=_Profile.read,
     words=("msg timestamp,", "netrun:"),
     prose=True,
 )

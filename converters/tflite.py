@@ -24,16 +24,14 @@ Reads operators and the times of runs as summaries: of one run, since calls are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.headings import as_int64, cell_quantity
-from ktrace.kit.text.lines import Line, Lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 
 #: The headings of operators, and those of the sums by type, without brackets.
 HEADINGS = ("node type", "start", "first", "avg ms", "%", "cdf%", "mem KB", "times called", "name")
@@ -97,23 +95,14 @@ _STATISTICS = {"avg": "avg", "min": "min", "max": "max", "std": "stddev", "media
 _US, _MS = 1_000, 1_000_000
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each operator of each section, and for the runs of each kind."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    text = _Text(lines, rows)
-    for line in lines:
-        text.read(line)
-        yield from rows.ready()
-    text.end_section()
-    rows.fact("source", facts={"tool": "benchmark_model", **({"settings": text.settings} if text.settings else {})})
-    yield from rows.rest()
+class _Text(LineReader):
+    """Adds a summary for each operator of each section, and for the runs of each kind.
 
+    Knows of the lines before the section, the table, the operators that the section has already.
+    """
 
-class _Text:
-    """What was read before a line: the section, the table, the operators that the section has already."""
-
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines, self._rows = lines, rows
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
         self._section: str | None = None
         self._table = 0
         self._headings: list[str] | None = None
@@ -122,10 +111,9 @@ class _Text:
         self._has_all = self._repeats = False  # the table in the order of the run, which the others repeat
         self._rare: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         self._runs = 0
-        self.settings: dict[str, str] = {}
+        self._settings: dict[str, str] = {}
 
-    def read(self, line: Line) -> None:
-        """Accounts for a line and adds its row."""
+    def take(self, line: Line) -> None:
         full = line.text.strip()
         prefix = _PREFIX.match(full)
         text = full[prefix.end() :].strip() if prefix else full
@@ -153,10 +141,10 @@ class _Text:
         elif _REPEATED.match(text):
             self._lines.became("folded")
         elif found := _SETTING.fullmatch(text) or _FOOTPRINT.fullmatch(text):
-            self.settings[found["key"]] = found["value"]
+            self._settings[found["key"]] = found["value"]
             self._lines.structure()
         elif found := _SECTION.fullmatch(text):
-            self.end_section()
+            self._end_section()
             self._section, self._headings = found["name"], None
             self._table += 1
             self._seen.clear()
@@ -167,7 +155,12 @@ class _Text:
         elif prefix and not self._headings:
             self._lines.structure()  # what else is logged
 
-    def end_section(self, run: Any = None) -> None:
+    def end(self) -> None:
+        self._end_section()
+        settings = {"settings": self._settings} if self._settings else {}
+        self._rows.fact("source", facts={"tool": "benchmark_model", **settings})
+
+    def _end_section(self, run: Any = None) -> None:
         """Adds the operators that aren't called in each run; `run` is the average time of all operators in one."""
         for named, columns in self._rare:
             share = columns["percent"]
@@ -220,7 +213,7 @@ class _Text:
         }
         args = {f"{key}_us": float(found[key]) for key in ("first", "curr") if key in found}
         if of_operators:
-            self.end_section(columns.get("avg"))
+            self._end_section(columns.get("avg"))
             columns |= {"run": self._section, "table": self._table}
         kind, name = (
             ("total", "all operators") if of_operators else ("metric", ("warm-up run", "run")[min(self._runs, 1)])
@@ -273,7 +266,7 @@ FORMAT = Format(
     "TensorFlow Lite benchmark_model: times of runs, of operators, as text or CSV",
     patterns=("*.txt", "*.log", "*.csv"),
     probe=probe,
-    read=read,
+    read=_Text.read,
     words=("[node type]", "node type, ", "inference timings in us"),
     prose=True,
 )

@@ -21,18 +21,16 @@ common.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import nanoseconds
 from ktrace.kit.text.titles import likely_lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
 
 _TITLE = re.compile(r"\[-* ?(?P<title>[^\[\]]{0,300}?) ?-*\]")
 _THREADS = re.compile(r"(?P<threads>\d{1,6}) threads?: -+")
@@ -65,24 +63,12 @@ def probe(sample: Sample) -> Match | None:
     return None
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each cell of a table, and for each measurement."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "torch.utils.benchmark"})
-    text = _Text(lines, rows)
-    for line in lines:
-        text.read(line.number, line.text)
-        if lines.peek() is None:
-            text.give_up()
-        yield from rows.ready()
-    yield from rows.rest()
-
-
-class _Text:
+class _Text(LineReader):
     """The open table, the rows that wait for the unit, and the measurement that is being read."""
 
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines, self._rows = lines, rows
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._rows.fact("source", facts={"tool": "torch.utils.benchmark"})
         self._title = ""
         self._heads: list[str] | None = None
         self._threads: int | None = None
@@ -90,43 +76,45 @@ class _Text:
         self._waiting: list[_Cells] = []
         self._name: list[str] | None = None  # of a measurement, while its time is awaited
 
-    def read(self, number: int, text: str) -> None:
-        """Accounts for a line, and adds the rows that it completes."""
-        line = text.strip()
-        if not line:
+    def take(self, line: Line) -> None:
+        text = line.text.strip()
+        if not text:
             self._lines.structure()
-        elif found := _UNIT.fullmatch(line):
-            self._end(found["unit"])
-        elif found := _TITLE.fullmatch(line):
+        elif found := _UNIT.fullmatch(text):
+            self._add(found["unit"])
+        elif found := _TITLE.fullmatch(text):
             self._title, self._heads, self._table = found["title"], None, self._table + 1
             self._lines.structure()
-        elif found := _THREADS.fullmatch(line):
+        elif found := _THREADS.fullmatch(text):
             self._threads = int(found["threads"])
             self._lines.structure()
         elif self._table >= 0 and "|" in text and self._heads is None:
-            self._heads = [head.strip() for head in text.split("|")[1:]]
+            self._heads = [head.strip() for head in line.text.split("|")[1:]]
             self._lines.structure()
         elif self._heads and "|" in text:
-            self._row(number, text)
-        elif _OBJECT.fullmatch(line):
+            self._row(line)
+        elif _OBJECT.fullmatch(text):
             self._name = []
             self._lines.structure()
         elif self._name is not None:
-            self._measurement(text)
+            self._measurement(line.text)
+        if self._lines.peek() is None:
+            for cells in self._waiting:
+                self._lines.skip_deferred("cut", cells.number, cells.number, "the line with the unit is missing")
 
-    def _row(self, number: int, text: str) -> None:
+    def _row(self, line: Line) -> None:
         """Keeps the cells of a row until the unit is known."""
-        name, *cells = text.split("|")
+        name, *cells = line.text.split("|")
         figures = [
             (head, Decimal(found["figure"]))
             for head, cell in zip(self._heads or (), cells, strict=False)
             if (found := _CELL.fullmatch(cell.strip()))
         ]
         place = {"table": self._table, "scope": [self._title] if self._title else None}
-        self._waiting.append(_Cells(name.strip(), figures, place | {"threads": self._threads}, number))
+        self._waiting.append(_Cells(name.strip(), figures, place | {"threads": self._threads}, line.number))
         self._lines.defer()
 
-    def _end(self, unit: str) -> None:
+    def _add(self, unit: str) -> None:
         """Adds the rows of the tables above their unit."""
         for name, figures, place, _ in self._waiting:
             threads = place.pop("threads")
@@ -156,18 +144,13 @@ class _Text:
                 self._name.append(text.strip())
             self._lines.structure()
 
-    def give_up(self) -> None:
-        """Leaves out the rows whose unit never came."""
-        for cells in self._waiting:
-            self._lines.skip_deferred("cut", cells.number, cells.number, "the line with the unit is missing")
-
 
 FORMAT = Format(
     "torch-benchmark",
     "torch.utils.benchmark: tables of Compare, measurements",
     patterns=("*.txt", "*.log"),
     probe=probe,
-    read=read,
+    read=_Text.read,
     words=("times are in ", "torch.utils.benchmark"),
     prose=True,
 )

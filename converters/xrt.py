@@ -17,17 +17,15 @@ Facts: src/runtime_src/xdp/profile/writer of Xilinx/XRT, 2018 to 2023. Times are
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.lines import Lines, quoted_cells
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line, quoted_cells
 from ktrace.kit.text.numbers import number, to_ns
 from ktrace.kit.text.titles import likely_lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
 
 _HEADINGS = ["Time_msec", "Name", "Event", "Address_Port", "Size"]
 _COLUMNS = (*_HEADINGS, "Latency_cycles", "Start_cycles", "End_cycles", "Latency_usec", "Start_msec", "End_msec")
@@ -51,40 +49,37 @@ def _is_heading(line: str) -> bool:
     return [cell.strip() for cell in line.split(",")][: len(_HEADINGS)] == _HEADINGS
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields calls of the host, kernels, copies, and what a kernel transferred or waited for."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.tool_and_clock("Xilinx Runtime", "session")
-    timeline = _Timeline(lines, rows)
-    is_open = False
-    for line in lines:
-        if not line.text.strip():
-            lines.structure()
-        elif _is_heading(line.text):
-            is_open = True
-            lines.structure()
-        elif is_open:
-            timeline.read(line.number, dict(zip(_COLUMNS, map(str.strip, quoted_cells(line.text)), strict=False)))
-        if lines.peek() is None:
-            timeline.give_up()
-        yield from rows.ready()
-    yield from rows.rest()
-
-
 def _ms(text: str | None) -> int | None:
     """A time in ms as whole ns, None for another cell."""
     found = number(text) if text else None
     return to_ns(found, "ms")[0] if found is not None and found.is_finite() and 0 <= found < _LATEST else None
 
 
-class _Timeline:
-    """The starts whose ends are awaited, by name and address: the first that began ends first."""
+class _Timeline(LineReader):
+    """Adds calls of the host, kernels, copies, and what a kernel transferred or waited for.
 
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines, self._rows = lines, rows
+    Keeps the starts whose ends are awaited, by name and address: the first that began ends first.
+    """
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._rows.tool_and_clock("Xilinx Runtime", "session")
+        self._is_open = False
         self._starts: defaultdict[tuple[str, str], deque[tuple[int, int]]] = defaultdict(deque)
 
-    def read(self, line: int, cells: dict[str, str]) -> None:
+    def take(self, line: Line) -> None:
+        if not line.text.strip():
+            self._lines.structure()
+        elif _is_heading(line.text):
+            self._is_open = True
+            self._lines.structure()
+        elif self._is_open:
+            self._row(line.number, dict(zip(_COLUMNS, map(str.strip, quoted_cells(line.text)), strict=False)))
+        if self._lines.peek() is None:
+            for number in sorted(number for starts in self._starts.values() for number, _ in starts):
+                self._lines.skip_deferred("cut", number, number, "a start without its end")
+
+    def _row(self, line: int, cells: dict[str, str]) -> None:
         """Accounts for a row, and adds the event that it completes."""
         at, name, event = _ms(cells.get("Time_msec")), cells.get("Name", ""), cells.get("Event", "")
         if at is None or not name:
@@ -136,19 +131,13 @@ class _Timeline:
             self._rows.event("api", what, track="|".join(parts) or "host", args=args, **times)
         self._lines.used(lines)
 
-    def give_up(self) -> None:
-        """Leaves out the starts without an end."""
-        for line in sorted(line for starts in self._starts.values() for line, _ in starts):
-            self._lines.skip_deferred("cut", line, line, "a start without its end")
-        self._starts.clear()
-
 
 FORMAT = Format(
     "xrt",
     "Xilinx Runtime: timeline of kernels, transfers and calls (timeline_trace.csv)",
     patterns=("timeline_trace*.csv", "opencl_trace.csv"),
     probe=probe,
-    read=read,
+    read=_Timeline.read,
     words=("time_msec,name,event",),
     prose=True,
 )

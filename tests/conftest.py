@@ -77,9 +77,14 @@ def _format_of(value: object) -> object:
     return value.parent.name if isinstance(value, Path) else value
 
 
+def pytest_sessionstart() -> None:
+    """Ten thousand tests aren't looked through for garbage again and again, neither while they are collected."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Ten thousand tests aren't looked through for garbage again and again."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,11 @@ def pytest_run(*arguments: object, folder: Path, path: Path) -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the parts of the repository that a format is laid into; samples of one other format."""
+    """A copy of the parts of the repository that a format is laid into; samples of one other format.
+
+    With what Python compiled of them, which no process writes here: else each would compile all that it imports.
+    """
     root = tmp_path / "ktrace"
-    leave = shutil.ignore_patterns("__pycache__", "*.pyc")
     for folder in (
         "ktrace",
         "converters",
@@ -46,7 +48,7 @@ def checkout(tmp_path: Path) -> Path:
         "tests/golden_rows",
         "samples/mlc",
     ):
-        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=leave)
+        shutil.copytree(ROOT / folder, root / folder, symlinks=True)
     for folder in ("converters", "schema", "proto"):  # a checkout without symbolic links has files there
         (root / "ktrace" / folder).unlink()
         (root / "ktrace" / folder).symlink_to(f"../{folder}")

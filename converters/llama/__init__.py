@@ -55,6 +55,6 @@ FORMAT = Format(
     "llama.cpp timings in logs: server, tools, Vulkan backend, test-backend-ops",
     patterns=("*.log", "*.txt"),
     probe=probe,
-    read="ktrace.converters.llama.reader:read",
+    read="ktrace.converters.llama.reader:LlamaLog.read",
     words=("print_timing", "perf_", "vulkan timings:", "us/run"),
 )

@@ -14,16 +14,14 @@ MUL_MAT_VEC m=11008 k=4096: 2 x 200.069 ms                                      
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.text.lines import Line, Lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 
 from .timings import SlotPlace, Timing, metric_of, place_of, timing_of
 
@@ -106,18 +104,11 @@ _DESCRIPTION = re.compile(r"\s*Device description: (?P<name>\S.*)")
 _UNSUPPORTED = re.compile(r"\s*\w+\(.*\): not supported.*", re.DOTALL)
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields the events and summaries of a log."""
-    return _Log(source, conversion).read()
-
-
-class _Log:
+class LlamaLog(LineReader):
     """The state of reading: the place of figures that follow without one, the slots' prompts, the open table."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
-        self._lines = Lines(source, conversion)
-        self._rows = RowBuilder(conversion)
-        self._report = conversion.report
+        super().__init__(source, conversion)
         self._place: SlotPlace | None = None
         self._prompts: dict[int, tuple[SlotPlace, Timing]] = {}
         self._runs = 1
@@ -125,17 +116,13 @@ class _Log:
         self._tables = 0
         self._open, self._prefix = False, ""
         self._backend: tuple[int, str] | None = None
-
-    def read(self) -> Iterator[Batch]:
         self._rows.tool_and_clock("llama.cpp", "session")
-        for line in self._lines:
-            if not line.text.strip() or _RULE.fullmatch(line.text):
-                self._lines.structure()
-            elif not (self._take_timing(line.text) or self._take_kernel(line) or self._take_fact(line.text)):
-                self._place = None
-            yield from self._rows.ready()
-        self._end_prompts()
-        yield from self._rows.rest()
+
+    def take(self, line: Line) -> None:
+        if not line.text.strip() or _RULE.fullmatch(line.text):
+            self._lines.structure()
+        elif not (self._take_timing(line.text) or self._take_kernel(line) or self._take_fact(line.text)):
+            self._place = None
 
     # Timings
 
@@ -191,6 +178,9 @@ class _Log:
         args = {"of": timing.of, "tokens_per_second": timing.rate}
         figures |= {"percent": timing.percent, "args": {key: value for key, value in args.items() if value is not None}}
         self._rows.summary(kind, timing.label, unit="ns", scope=place.scope, ts=at, **figures)
+
+    def end(self) -> None:
+        self._end_prompts()
 
     def _end_prompts(self) -> None:
         """Adds the prompts for which no generation was printed."""

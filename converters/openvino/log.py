@@ -16,7 +16,6 @@ A layer with its counters as a row of the model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -24,8 +23,8 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import cell_quantity
-from ktrace.kit.text.lines import Lines
-from ktrace.model.batch import Batch
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.model.row_builder import RowBuilder
 
 #: Status of a layer that was measured; others are NOT_RUN and OPTIMIZED_OUT.
@@ -130,38 +129,27 @@ _FACTS = {"Build": "version", "NETWORK_NAME": "model"}
 _METRICS = {"iterations": ("count", 1), "ms": ("ns", 10**6), "FPS": ("FPS", 1)}
 
 
-def read_log(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each layer of each infer request, and for each figure of the run."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    log = _Log(lines, rows)
-    for line in lines:
-        log.read(line.text)
-        yield from rows.ready()
-    log.end(conversion)
-    yield from rows.rest()
+class BenchmarkAppLog(LineReader):
+    """Adds a summary for each layer of each infer request, and for each figure of the run."""
 
-
-class _Log:
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines = lines
-        self._rows = rows
-        self._layers = Layers(rows)
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._layers = Layers(self._rows)
         self._table = -1
         self._scope: list[str] | None = None
         self._open = False  # whether layers wait for their total
         self._latency: dict[str, Any] | None = None
         self._facts: dict[str, Any] = {"tool": "OpenVINO benchmark_app"}
 
-    def read(self, line: str) -> None:
-        """Accounts for a line and adds its rows."""
-        found = _PREFIX.match(line)
-        text = line[found.end() :].strip() if found else line.strip()
+    def take(self, line: Line) -> None:
+        found = _PREFIX.match(line.text)
+        text = line.text[found.end() if found else 0 :].strip()
         if self._latency is not None and not _STATISTIC.fullmatch(text):
             self._close_latency()
         if not text:
             self._lines.structure()
-        elif "layerType: " in line:
-            self._layer(line)
+        elif "layerType: " in line.text:
+            self._layer(line.text)
         elif title := _TITLE.fullmatch(text):
             self._begin([f"infer request {title['number']}"])
         elif _PLAIN_TITLE.fullmatch(text):
@@ -169,11 +157,10 @@ class _Log:
         elif not self._figure(text) and (found or _STEP.fullmatch(text) or _PROPORTION.fullmatch(text)):
             self._lines.structure()
 
-    def end(self, conversion: Conversion) -> None:
-        """Adds what waits for the end."""
+    def end(self) -> None:
         self._close_latency()
         if self._open:
-            conversion.report.issue("cut", "the end", "the layers have no total", 0)
+            self._report.issue("cut", "the end", "the layers have no total", 0)
         self._rows.fact("source", facts=self._facts)
 
     def _begin(self, scope: list[str] | None) -> None:

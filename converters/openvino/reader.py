@@ -30,12 +30,13 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source, begins_as_json
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
-from ktrace.kit.text.lines import Lines, quoted_cells
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line, quoted_cells
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .log import EXECUTED, STATUSES, Layer, Layers, ns, number, percent_of, read_log, status_of
+from .log import EXECUTED, STATUSES, BenchmarkAppLog, Layer, Layers, ns, number, percent_of, status_of
 
 _CHUNK = 1 << 16
 
@@ -181,30 +182,20 @@ _FIRST = "layerName"
 _TOTAL_LINE = re.compile(r"\"?(?P<name>Total(?: CPU)? time): (?P<value>\S+) milliseconds\"?,*\s*")
 
 
-def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each layer, and the totals."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "OpenVINO benchmark_app"})
-    tables = _Tables(lines, rows)
-    for line in lines:
-        tables.read(line.text)
-        yield from rows.ready()
-    tables.end(conversion)
-    yield from rows.rest()
+class _Tables(LineReader):
+    """Adds a summary for each layer of a CSV, and the totals."""
 
-
-class _Tables:
-    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
-        self._lines = lines
-        self._rows = rows
-        self._layers = Layers(rows)
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._rows.fact("source", facts={"tool": "OpenVINO benchmark_app"})
+        self._layers = Layers(self._rows)
         self._headings: list[str] = []
         self._separator = ";"
         self._table = -1
         self._closed = True  # whether the table has its totals
 
-    def read(self, text: str) -> None:
-        """Accounts for a line and adds its row."""
+    def take(self, line: Line) -> None:
+        text = line.text
         if text.startswith(_FIRST):
             self._begin(text)
         elif not text.strip() or (text.strip() == '"' and self._separator == ","):
@@ -214,10 +205,9 @@ class _Tables:
         elif self._headings:
             self._row(text)
 
-    def end(self, conversion: Conversion) -> None:
-        """Reports a table without its totals."""
+    def end(self) -> None:
         if not self._closed:
-            conversion.report.issue("cut", "the end", "the table has no totals", 0)
+            self._report.issue("cut", "the end", "the table has no totals", 0)
 
     def _begin(self, text: str) -> None:
         self._separator = text[len(_FIRST) : len(_FIRST) + 1]
@@ -361,6 +351,6 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     elif begin.startswith("<"):
         yield from read_graph(source, conversion)
     elif "layerType: " not in begin:
-        yield from read_csv(source, conversion)
+        yield from _Tables.read(source, conversion)
     else:
-        yield from read_log(source, conversion)
+        yield from BenchmarkAppLog.read(source, conversion)

@@ -59,7 +59,7 @@ FORMAT = Format(
     "logs of nvidia-smi, dcgmi, amd-smi, rocm-smi, xpu-smi: power, clocks, temperature, throttling",
     patterns=("*.csv", "*.json", "*.log", "*.txt"),
     probe=probe,
-    read="ktrace.converters.smi.reader:read",
+    read="ktrace.converters.smi.reader:SmiLog.read",
     words=(
         *("timestamp,", ", timestamp", "# gpu", "#date", "#time", " %, ", " mib, ", " w, ", " mhz, "),
         *("#entity", "# entity", "device,", '{"card'),

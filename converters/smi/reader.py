@@ -17,11 +17,10 @@ import msgspec
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import cell_quantity, to_base
-from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import is_missing
 from ktrace.kit.text.states import REASONS_TRACK, State, States, reasons
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
 from ktrace.store.vocabulary import Interner
 
 from .layouts import Column, Layout, layout_of, rocm
@@ -56,45 +55,41 @@ class _Place:
         return {"device": self.device, "pid": self.pid, "cat": self.type}
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a counter for each figure of a row, and ranges for reasons, states and performance levels."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    log = _Log(lines, rows, conversion)
-    for line in lines:
-        if layout := layout_of(line.text, lines.peek() or ""):
-            log.layout = layout
-            lines.structure()
-        elif not line.text.strip() or (log.layout and log.layout.is_units(line.text)):
-            lines.structure()
-        elif problem := log.take(line):
-            lines.skip(*problem)
-        else:
-            lines.used()
-        yield from rows.ready()
-    log.states.finish()
-    log.tally.finish()
-    yield from rows.rest()
+class SmiLog(LineReader):
+    """Adds a counter for each figure of a row, and ranges for reasons, states and performance levels.
 
+    Knows of the rows before the clock, the devices, the states that last.
+    """
 
-class _Log:
-    """What has to be known of the rows before: the clock, the devices, the states that last."""
-
-    def __init__(self, lines: Lines, rows: RowBuilder, conversion: Conversion) -> None:
-        self.layout: Layout | None = None
-        self._lines = lines
-        self._rows = rows
-        self._report = conversion.report
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._layout: Layout | None = None
         self._times = Times()
         self._told_of_times = False
         self._system: dict[str, str] = {}
         self._places: dict[tuple[Any, ...], _Place] = {}
         self._ordinals = Interner()
-        self.states = States(rows)
-        self.tally = Tally(rows)
+        self._states = States(self._rows)
+        self._tally = Tally(self._rows)
 
-    def take(self, line: Line) -> Problem | None:
+    def take(self, line: Line) -> None:
+        if layout := layout_of(line.text, self._lines.peek() or ""):
+            self._layout = layout
+            self._lines.structure()
+        elif not line.text.strip() or (self._layout and self._layout.is_units(line.text)):
+            self._lines.structure()
+        elif problem := self._add(line):
+            self._lines.skip(*problem)
+        else:
+            self._lines.used()
+
+    def end(self) -> None:
+        self._states.finish()
+        self._tally.finish()
+
+    def _add(self, line: Line) -> Problem | None:
         """Adds the rows of a line; returns the issue's kind and detail if it can't."""
-        layout = self.layout
+        layout = self._layout
         if line.text.startswith('{"'):
             return self._json(line)
         if layout is None:
@@ -117,7 +112,7 @@ class _Log:
         for name, unit, value in self._readings(layout, cells, place, states):
             columns = place.columns | {"track": place.part, "unit": unit, "value": float(value)}
             self._rows.event("counter", name, ts=ts, **columns)
-        self.states.change(place, place.columns, ts, states)
+        self._states.change(place, place.columns, ts, states)
         return None
 
     def _untimed(self, layout: Layout, cells: list[str], line: Line) -> None:
@@ -130,8 +125,8 @@ class _Log:
         states: dict[State, None] = {}
         columns = place.columns | {"track": place.part}
         for name, unit, value in self._readings(layout, cells, place, states):
-            self.tally.add(columns, name, unit, value)
-        self.tally.add_states(columns, states, known=self._lines.is_open)
+            self._tally.add(columns, name, unit, value)
+        self._tally.add_states(columns, states, known=self._lines.is_open)
 
     def _json(self, line: Line) -> Problem | None:
         """Adds the readings of a line of rocm-smi --json: an object for each device, with texts by heading."""

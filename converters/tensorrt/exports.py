@@ -31,7 +31,7 @@ from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from . import own_files
-from .log import kind_of, milliseconds, read_log
+from .log import TrtexecLog, kind_of, milliseconds
 
 _LIMIT = 1 << 62
 
@@ -343,7 +343,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     if begins_as_json(begin):
         yield from read_exports(source, conversion)
     else:
-        yield from read_log(source, conversion)
+        yield from TrtexecLog.read(source, conversion)
 
 
 def _in_order(folder: Source, conversion: Conversion) -> Iterator[tuple[str, Source]]:

@@ -14,16 +14,15 @@ Facts are the command, the version, the device and the options.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import cell_quantity
-from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import quantity
-from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 #: Words in the name of a layer that copies between host and device -> its direction.
@@ -156,23 +155,12 @@ _GROUP_LINE = re.compile(
 _COLUMNS = {"min": "min", "max": "max", "mean": "avg", "median": "median", "95": "p95", "99": "p99"}
 
 
-def read_log(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each layer, and for each figure of the run."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    log = _Log(lines, rows, conversion)
-    for line in lines:
-        log.read(line)
-        yield from rows.ready()
-    log.end()
-    yield from rows.rest()
+class TrtexecLog(LineReader):
+    """Adds a summary for each layer, and for each figure of the run."""
 
-
-class _Log:
-    def __init__(self, lines: Lines, rows: RowBuilder, conversion: Conversion) -> None:
-        self._lines = lines
-        self._rows = rows
-        self._report = conversion.report
-        self._about = About(rows)
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._about = About(self._rows)
         self._tables = -1
         self._iterations: int | None = None
         self._order: list[str] = []  # the columns of the open table
@@ -181,8 +169,7 @@ class _Log:
         self._group = ""
         self._figures: dict[str, dict[str, Any]] = {}
 
-    def read(self, line: Line) -> None:
-        """Accounts for a line and adds its rows."""
+    def take(self, line: Line) -> None:
         found = PREFIX.match(line.text)
         text = line.text[found.end() :] if found else line.text
         level = found[0][-3:-1].strip("[] ") if found and "[" in found[0] else ""
@@ -202,7 +189,6 @@ class _Log:
             self._lines.structure()
 
     def end(self) -> None:
-        """Adds what waits for the end."""
         self._close_group()
         if self._open:
             self._report.issue("cut", "the end", "the profile has no row of totals", 0)

@@ -39,7 +39,7 @@ FORMAT = Format(
     "PyTorch profiler tables, what `key_averages().table()` prints",
     patterns=("*.txt", "*.log"),
     probe=probe,
-    read="ktrace.converters.torch_table.reader:read",
+    read="ktrace.converters.torch_table.reader:TorchTable.read",
     words=("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %"),
     prose=True,
 )

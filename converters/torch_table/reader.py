@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.text.lines import Line, Lines
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
-from ktrace.report import Report
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 
 from .grid import Grid, grid, is_double_rule, nanoseconds, rule
 from .measures import HeadAndMeasures, MeasuredRow, head_and_measures
@@ -44,21 +41,19 @@ class _Table:
         self.work: dict[str, float] = {}  # device -> ns of its kernels, copies and fills
 
 
-class _TableReader:
-    """The state of reading."""
+class TorchTable(LineReader):
+    """Adds a head with the self time for each row, other figures as measures, and a total for each footer line."""
 
-    def __init__(self, lines: Lines, rows: RowBuilder, report: Report) -> None:
-        self._lines = lines
-        self._rows = rows
-        self._report = report
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._rows.fact("source", facts={"tool": "PyTorch profiler"})
         self._table: _Table | None = None
         self._tables = 0
         self._scope: list[str] = []
         self._header_lines = 0  # number of header lines that still follow
         self._is_below = False  # whether the rule below the headings still follows
 
-    def line(self, line: Line) -> None:
-        """States the outcome of a line, and adds complete rows."""
+    def take(self, line: Line) -> None:
         text, table = line.text, self._table
         if self._header_lines:
             self._header_lines -= 1
@@ -78,7 +73,7 @@ class _TableReader:
             self._scope = [caption]
             self._lines.structure()
 
-    def finish(self) -> None:
+    def end(self) -> None:
         """Ends the input."""
         table = self._table
         if table and table.is_open:
@@ -207,15 +202,3 @@ def _is_on_both_sides(table: _Table, row: MeasuredRow) -> bool:
 def _breaks_off(cells: Grid, text: str) -> bool:
     """Whether a line ends before its last figure does; a stack may be of any length."""
     return cells.columns.columns[-1].kind != "stack" and len(text.rstrip()) < cells.rule.runs[-1][1]
-
-
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a head with the self time for each row, other figures as measures, and a total for each footer line."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    reading = _TableReader(lines, rows, conversion.report)
-    rows.fact("source", facts={"tool": "PyTorch profiler"})
-    for line in lines:
-        reading.line(line)
-        yield from rows.ready()
-    reading.finish()
-    yield from rows.rest()

@@ -22,10 +22,10 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source, begins_as_json
 from ktrace.kit.text.headings import as_int64, cell_quantity
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
-from ktrace.kit.text.lines import Line, Lines, quoted_cells
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line, quoted_cells
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
-from ktrace.report import Report
 
 from . import DURATION, NAME, Grid, grid_of, is_csv_heading
 
@@ -120,24 +120,13 @@ _MARKS = re.compile(r"[.,'\u00a0\u202f]")
 _DEBUG_FIELDS = {"Node Name": NAME, "Time(us)": DURATION, "Time(%)": "Percent"}
 
 
-def read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each row of each table."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    rows.fact("source", facts={"tool": "TVM"})
-    text = _Text(lines, rows, conversion.report)
-    for line in lines:
-        text.read(line)
-        yield from rows.ready()
-    text.end()
-    yield from rows.rest()
+class _Text(LineReader):
+    """Adds a summary for each row of each table."""
 
-
-class _Text:
-    def __init__(self, lines: Lines, rows: RowBuilder, report: Report) -> None:
-        self._lines = lines
-        self._rows = rows
-        self._report = report
-        self._calls = Calls(rows)
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._rows.fact("source", facts={"tool": "TVM"})
+        self._calls = Calls(self._rows)
         self._grid: Grid | None = None
         self._headings: list[str] = []  # of CSV
         self._last: tuple[str, ...] = ()
@@ -145,8 +134,7 @@ class _Text:
         self._summary = False
         self._configuration: dict[str, str] | None = None
 
-    def read(self, line: Line) -> None:
-        """Accounts for a line and adds its row."""
+    def take(self, line: Line) -> None:
         text = line.text
         if grid := grid_of(text):
             self._begin(grid, [])
@@ -165,7 +153,6 @@ class _Text:
             self._configured(text)
 
     def end(self) -> None:
-        """Adds what waits for the end."""
         if self._configuration:
             self._rows.fact("source", facts={"configuration": self._configuration})
 
@@ -346,4 +333,4 @@ def _device(name: str, metrics: Any) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each call, and the totals."""
     is_json = begins_as_json(beginning(source))
-    yield from read_json(source, conversion) if is_json else read_text(source, conversion)
+    yield from read_json(source, conversion) if is_json else _Text.read(source, conversion)

@@ -27,7 +27,10 @@ def examples(number: int) -> int:
 def few(
     values: Iterable[Any], keep: int | Callable[[Any], bool], by: Callable[[Any], Hashable] = lambda value: None
 ) -> list[Any]:
-    """Values as parameters; those beyond the first `keep` of a group, or that `keep` doesn't choose, are nightly."""
+    """Values as parameters; those beyond the first `keep` of a group, or that `keep` doesn't choose, are nightly.
+
+    The default run doesn't even collect what is nightly, unless all values are: thousands of tests in each process.
+    """
     found, seen = [], Counter[Hashable]()
     for value in values:
         cells = value if isinstance(value, tuple) and not isinstance(value, _Param) else (value,)
@@ -37,7 +40,8 @@ def few(
         kept = seen[by(one)] <= keep if isinstance(keep, int) else keep(one)
         marks = param.marks if kept else [*param.marks, pytest.mark.nightly]
         found.append(pytest.param(*param.values, id=param.id, marks=marks))
-    return found
+    by_day = [param for param in found if not any(mark.name == "nightly" for mark in param.marks)]
+    return found if selected or not by_day else by_day
 
 
 def is_small(path: Path) -> bool:
