@@ -37,6 +37,12 @@ SAID = {
     (*[1040, 1041] * 3, 2540, *[1040, 1039] * 4, 1900, 1040): (
         "Not steady: 2 single steps, #6 and #15, take 2.13 times as long as the others (2.22 ms instead of 1.04 ms)."
     ),
+    (1040, 1041, 1340, 1338, 1342, 1040, 1039, 1041): (
+        "Not steady: steps from #2 to #4 take 1.29 times as long as the others (1.34 ms instead of 1.04 ms)."
+    ),
+    (1040, 2541, 1040, 1039, 1041, 2539, 1040, 1038, 2540, 1040): (
+        "Not steady: 3 single steps, #1, #5 and #8, take 2.44 times as long as the others (2.54 ms instead of 1.04 ms)."
+    ),
     (3040, 1041, 1039, 1040, 1041, 1038): (
         "Warm-up: the first step, #0, takes 2.92 times as long as the others (3.04 ms instead of 1.04 ms)."
     ),
