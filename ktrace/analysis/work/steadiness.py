@@ -75,17 +75,21 @@ def of_steps(walls: Float64, spans: Float64, compute: Float64, labels: Sequence[
     """Returns how these steps are unsteady, empty unless their numbers tell their order.
 
     `walls` are their times on the host, `spans` those on a device, 0 without work, and `compute` those of kernels. If
-    devices lag behind, theirs count, as a host waits in one step for the work of another. Nothing comes before their
-    first step, so that it lasts longer for it: by how much else, kernels and the host tell.
+    devices lag behind, theirs count, as a host waits in one step for the work of another, and steps before their first
+    and after their last work don't. Nothing comes before their first step, so that it lasts longer for it: by how much
+    else, kernels and the host tell.
     """
     if not len(walls) or any(step_of(label) is None for label in labels):
         return []
-    times = walls
-    if np.any(spans > walls):
-        times = np.where(spans > 0, spans, walls)
-        more = compute[0] - float(np.median(compute))
-        times[0] = max(walls[0], float(np.median(times)) + more)
-    return unsteady(times)
+    if not np.any(spans > walls):
+        return unsteady(walls)
+    with_work = np.flatnonzero(spans > 0)
+    there = slice(int(with_work[0]), int(with_work[-1]) + 1)
+    times = np.where(spans > 0, spans, walls)[there]
+    more = compute[there][0] - float(np.median(compute[there]))
+    times[0] = max(walls[there][0], float(np.median(times)) + more)
+    outside = there.start, len(walls) - there.stop
+    return [one._replace(slow=np.pad(one.slow, outside)) for one in unsteady(times)]
 
 
 def findings(unsteady_steps: Sequence[Unsteady], times: Float64, labels: Sequence[str]) -> list[Finding]:
