@@ -252,6 +252,16 @@ CHECKS: dict[str, Check] = {
         "Give the traces of all ranks.",
         partial=True,
     ),
+    "queued_at_end": Check(
+        "the recording ends after the work that it launches",
+        lambda one: (
+            f"{_of(one)} launches were still queued when the recording of the device ended: their work isn't in it"
+        ),
+        (),
+        ("heaviest", "busy"),
+        "Synchronise before the profiler stops.",
+        partial=True,
+    ),
     "clock_repaired": Check(
         "times of host and device are as recorded",
         lambda one: f"The times of device {one.subject['device']} were moved by {_moved(one)}",

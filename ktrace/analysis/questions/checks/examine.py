@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,12 +64,17 @@ def examine(recording: Recording) -> list[Finding]:
     if len(recording.work) and recording.work.is_on_devices:
         found += _of_work(recording)
     found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording), *_ranks_missing(recording)]
-    order = list(CHECKS)
+    order, codes = list(CHECKS), {one.code for one in found}
+    if codes & _CLOCKS:  # how long the recording is isn't known
+        found = [one for one in found if one.code != _LITTLE]
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
 
 _API = KINDS.index("api")
+
+#: What says that host and device have different clocks, and that there is little device work in the time of both.
+_CLOCKS, _LITTLE = {f"{PREFIX}cause_after_effect", f"{PREFIX}work_outlasts_wait"}, f"{PREFIX}little_recorded"
 
 #: Calls that launch kernels at once, each of which has at least one, and those that copy or fill memory.
 _LAUNCHES = re.compile(r"(?<!Append)Launch(Cooperative)?Kernel|GraphLaunch|EnqueueKernelLaunch|EnqueueNDRange", re.I)
@@ -325,27 +331,39 @@ def _as_duration(recording: Recording) -> Iterator[Finding]:
     """Work whose duration is its begin, or its end."""
     found = _Violations(recording.work)
     for events in recording.work.each():
-        rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= 1_000_000_000))
+        rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= _LONG_BEGIN))
+        if len(rows) < _ALIKE:
+            rows = rows[events.dur[rows] >= _LONGER_BEGIN]
         found.add(events, rows, events.dur[rows], len(events))
     yield from found.finding("time_as_duration", "longest_ns")
 
+
+#: A duration that is the time stamp, in ns, is no chance from the first on, or where it is so in several places.
+_LONG_BEGIN, _LONGER_BEGIN, _ALIKE = 1_000_000, 1_000_000_000, 3
 
 #: So many pieces of work of so many durations tell of what these are multiples, at least this, in ns.
 _FEW, _DIFFERENT, _COARSE = 16, 4, 10_000
 
 
 def _quantised(recording: Recording) -> Iterator[Finding]:
-    """Durations that are all multiples of a long time."""
-    step, count, most = 0, 0, 0
+    """Durations that are all multiples of a long time; where they are few, begins must be multiples of it, too."""
+    step, since, count, most = 0, 0, 0, 0
     different: set[int] = set()
+    begins: set[int] = set()
     for events in recording.work.each():
         for first in range(0, len(events), 1 << 10):
-            step = int(np.gcd.reduce(events.dur[first : first + (1 << 10)], initial=step))
+            some = slice(first, first + (1 << 10))
+            step = int(np.gcd.reduce(events.dur[some], initial=step))
             if 0 < step < _COARSE:
                 return
+            since = int(np.gcd.reduce(events.ts[some] - events.ts[0], initial=since))
         different.update(np.unique(events.dur[: 1 << 16]).tolist())
+        begins.update(np.unique(events.ts[: 1 << 16]).tolist())
         count, most = count + len(events), max(most, int(events.dur.max(initial=0)))
-    if step and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
+    if len(different - {0}) < _DIFFERENT and len(begins) >= _DIFFERENT:
+        step = math.gcd(step, since)
+        different = begins
+    if step >= _COARSE and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
         yield Finding(PREFIX + "times_quantised", "time", step, "ns", None, "", {}, None, {"work": count})
 
 
@@ -375,8 +393,8 @@ _HARDLY, _BESIDE_CAPTURES, _LONG = 0.5, 2.0, 10_000_000
 
 
 def _little_recorded(recording: Recording) -> Iterator[Finding]:
-    """Device work that fills next to nothing of the recording."""
-    span = recording.span or 0
+    """Device work that fills next to nothing of the recording, without what is set up once before it."""
+    span = (recording.span or 0) - max((use.window.setup for use in recording.devices if use.window), default=0)
     busy = max((use.busy for use in recording.devices), default=0)
     there = max((use.span for use in recording.devices), default=0)
     if recording.is_part or span < _LONG or not 0 < 100 * busy < _BESIDE_CAPTURES * span:
@@ -386,7 +404,7 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
     if is_capture or (100 * busy < _HARDLY * span and 10 * there < span):
         details: dict[str, Any] = {"devices_span_ns": there}
         details |= {"captured": captured, "launches": launches} if is_capture else {}
-        yield Finding(PREFIX + "little_recorded", "time", busy, "ns", span, "the recording", {}, None, details)
+        yield Finding(_LITTLE, "time", busy, "ns", span, "the recording", {}, None, details)
 
 
 def _captured(recording: Recording) -> tuple[int, int]:
@@ -419,12 +437,20 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
 
 
+#: More launches than a stream queues aren't waiting at the end of a recording: their work is lost. Fewer are said where
+#: they are this part of all.
+_QUEUE, _MANY = 4_096, 0.05
+
+
 def _launches_lost(recording: Recording) -> Iterator[Finding]:
-    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all."""
+    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all.
+
+    Apart from these are those whose work was still queued when the recording ended.
+    """
     gathered, work = recording.gathered, recording.work
     if recording.is_part:
         return
-    lost = launches = copies = 0
+    lost = queued = launches = copies = 0
     shown: list[Evidence] = []
     for source in gathered.spans.sources:
         if source in gathered.unset:
@@ -437,17 +463,29 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
             has_work[events.call[events.call >= 0]] = True
             if not has_work.any() or not events.is_correlated:
                 continue  # the source doesn't say which call launched what
-            rows = rows[spans["ts"][rows] <= events.calls["ts"][has_work].max()]
             missing = rows[~is_among(spans["id"][rows], events.calls["id"][has_work])]
+            until = max(int(events.calls["ts"][has_work].max()), _last_wait(events, spans, gathered))
+            waiting = spans["ts"][missing] > until
+            if np.count_nonzero(waiting) <= _QUEUE:
+                missing, queued = missing[~waiting], queued + int(np.count_nonzero(waiting))
         else:
             others = _calls_named(spans, gathered, _COPIES.match)
             copies += len(others)
             rows = missing = np.concatenate([rows, others])
         lost, launches = lost + len(missing), launches + len(rows)
         shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
-    if lost and lost >= PART * launches:
+    if lost and lost >= PART * (launches - queued):
         figures = "launches", lost, "count", launches, "launches"
         yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
+    elif queued >= _MANY * launches and queued:
+        yield Finding(PREFIX + "queued_at_end", "launches", queued, "count", launches, "launches")
+
+
+def _last_wait(events: Events, spans: dict[str, Any], gathered: WorkInput) -> int:
+    """When the last call began that waited for the only device of a source, so that all launched before it has run."""
+    waits = gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API) & (spans["dur"] > 0)
+    never = np.iinfo(np.int64).min
+    return int(spans["ts"][waits].max(initial=never)) if len(events.places[1]) == 1 else never
 
 
 def _calls_named(spans: dict[str, Any], gathered: WorkInput, test: Callable[[str], object]) -> Int64:
