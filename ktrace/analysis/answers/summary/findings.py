@@ -163,6 +163,10 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
         order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+        setup = sum(one.value for one in facts if one.code == "idle.setup" and (one.share or 0.0) >= _WORTH)
+        if order and setup:  # a program can't change it, but it is no little time
+            beside = replace(order[0], details={**order[0].details, "setup_ns": setup})
+            facts, order = [beside if one is order[0] else one for one in facts], [beside]
     return with_look(facts, order)
 
 
@@ -290,6 +294,12 @@ def _causes(summary: Figures) -> dict[str, _Cause]:
     return causes
 
 
+def _has_calls(summary: Figures) -> bool:
+    """Whether calls are known to have launched some of the work."""
+    answer = summary.proofs.get("idle")
+    return isinstance(answer, IdleAnswer) and any(one.launches for one in answer.devices)
+
+
 def _outside(summary: Figures) -> list[Finding]:
     """What the devices lose before their first and after their last work, in the steps or the recording."""
     uses = [use for use in summary.devices if use.window and use.span]
@@ -330,6 +340,8 @@ def _losses(summary: Figures) -> list[Finding]:
         details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
         if host:
             details |= {"host_was_in": host.name, "host_time_ns": host.time}
+        if cause == "unknown":
+            details["host_recorded"] = _has_calls(summary)
         code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"
         losses.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
     return losses

@@ -51,6 +51,12 @@ _PYTHON = (
 
 _NOT_KNOWN = "Record host calls, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
 
+#: Where calls are recorded, and still nothing says why a device was idle.
+_NO_REASON = (
+    "Record every call and what streams wait for, also of other processes on the device: no known call launched the "
+    "work after these gaps, or nothing that was recorded kept it waiting."
+)
+
 #: What the name of a format begins with -> how its profilers record the calls of the host.
 _HOST_OF = (
     (("rocprof", "rocpd", "rpd", "roctracer"), "Record host calls, too: rocprofv3 --sys-trace."),
@@ -92,6 +98,8 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
     """What to do about a finding that is worth a look, of an input that can answer these questions."""
     if not one.look:
         return ""
+    if one.code == "idle.unknown" and one.details.get("host_recorded"):
+        return _NO_REASON
     if one.code in ("idle", "idle.unknown"):
         options = (what for names, what in _HOST_OF if formats and all(name.startswith(names) for name in formats))
         return next(options, _NOT_KNOWN)
