@@ -188,6 +188,9 @@ _WAITS = re.compile(
     r"[a-z]\w*Synchronize|(cuda|cu|hip)Memcpy(?!\w*Async)|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII
 )
 
+#: Calls between which a stream keeps what is launched, instead of running it.
+_CAPTURES = re.compile(r"Stream(Begin|End)Capture")
+
 #: What waits for other processes, so that it would have ended no earlier if it had begun earlier (PyTorch's loader).
 _WAITS_FOR_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
 
@@ -390,11 +393,14 @@ def queued_at_end(events: Events) -> int:
     return events.once(_queued_at_end)
 
 
-def _queued_at_end(_: Work, events: Events) -> int:
+def _queued_at_end(work: Work, events: Events) -> int:
     calls, (name, has_work) = events.calls, events.once(_named_calls)
     if not has_work.any() or not events.is_correlated:
         return 0
     later = calls["ts"] > calls["ts"][has_work].max()
+    spans, is_capture = work.gathered.spans.for_source(events.source), work.gathered.spans.named(_CAPTURES.search)
+    if np.any(is_capture[spans["name"]] & (spans["ts"] > calls["ts"][has_work].max())):
+        return 0  # what is captured into a graph runs later, or never
     queued = later & _with_work(name, has_work, ~later) & (name >= 0) & (calls["correlation"] != 0)
     return int(np.count_nonzero(queued))
 
@@ -415,14 +421,16 @@ def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
     Waits that follow in the gap, such as for another device, count besides.
     """
     in_wait = meanwhile.named(_WAITS.match)[meanwhile.name] & (meanwhile.kind == _API)
-    times = np.zeros(len(meanwhile.first), np.int64)
-    np.add.at(times, meanwhile.gap[in_wait], meanwhile.time[in_wait])
     first = meanwhile.first[which]
     there = first >= 0
     there[there] = in_wait[first[there]]
     wait_dur = np.full(len(which), -1, np.int64)
     begun = first[there]
-    wait_dur[there] = meanwhile.dur[begun] - meanwhile.time[begun] + times[which[there]]
+    begun_in, later = np.full(len(meanwhile.first), -1, np.int64), np.zeros(len(meanwhile.first), np.int64)
+    begun_in[which[there]] = meanwhile.row[begun]
+    in_wait &= meanwhile.row != begun_in[meanwhile.gap]
+    np.add.at(later, meanwhile.gap[in_wait], meanwhile.time[in_wait])
+    wait_dur[there] = meanwhile.dur[begun] + later[which[there]]
     return wait_dur
 
 

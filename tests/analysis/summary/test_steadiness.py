@@ -113,3 +113,12 @@ def test_a_third_more_is_found_in_six_steps(way: str, noise: float) -> None:
         times = 1e6 * np.exp(chance.normal(0, noise, 6))
         times[slow] *= 1.33
         assert [one.way for one in unsteady(times)] == [way]
+
+
+@pytest.mark.parametrize("queued", [0, 5])
+def test_steps_whose_work_was_still_queued_are_not_compared(queued: int) -> None:
+    """The host is far ahead; of the last steps no work is there, and their time on the host isn't that of the others."""
+    spans = (600, 601, 599, 600, 601, 600)
+    assert not steps(*[140] * (6 + queued), spans=spans).unsteady
+    (slow,) = steps(*[140] * (6 + queued), spans=(*spans[:4], 900, 901)).unsteady
+    assert slow.way == "shift" and np.flatnonzero(slow.slow).tolist() == [4, 5]
