@@ -233,9 +233,9 @@ class DeviceWork:
 
     @cached_property
     def waited(self) -> Bools:
-        """Which work was waiting for other work while its call ran, which returned when the work was done."""
-        queued: Bools = self.begin - self.call_begin > self._usual[self.place]
-        return self.launched & queued & (self.call_end >= self.end)
+        """Which work was done when its call returned, which took longer for it than launches take."""
+        longer: Bools = self.end - self.call_begin > self._usual[self.place]
+        return self.launched & longer & (self.call_end >= self.end)
 
     @cached_property
     def _by_end(self) -> Int64:
