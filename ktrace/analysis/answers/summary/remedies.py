@@ -85,6 +85,8 @@ _REMEDIES = {
     "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
 }
 
+_UNBALANCED = "Find out why ranks come late, and when (--by collective: who waited for whom)."
+
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
 
@@ -122,6 +124,8 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if not host or host == NO_SPAN or _STEP.match(host):
             return _PYTHON
         return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
+    if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
+        return f"{_UNBALANCED} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):
         return _INSIDE if "inside" in askable else _HEAVIEST
     return _REMEDIES.get(one.code, "")

@@ -251,6 +251,8 @@ def _more(one: Finding) -> str:
     told = one.details
     if one.code == "straggler":
         return f"; it is last in {told['last']:,} of {told['joint']:,} collectives"
+    if "ranks_waited_ns" in told:
+        return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them"
     if "host_was_in" in told:
         host = shortened(str(told["host_was_in"]), _WIDTH)
         return f"; the CPU was longest in {host}, {brief(float(told['host_time_ns'] or 0))}"
