@@ -6,8 +6,8 @@ device                                             [ softmax ][ ..]
            before: 98 ms, the host was in preprocess
 
 The time before ends with the call that launched the first work: what that waited for was queued before the recording,
-and so was what the host waited for before. Where the work of the last launches isn't there, nothing comes after the last
-work: the device went on, and the recording ended.
+and so was what the host waited for before. Where the work of the last launches isn't there, nothing comes after the
+last work: the device went on, and the recording ended.
 One-time set-up, such as a context or a module that is loaded, is no work of the program, and is counted apart.
 """
 

@@ -332,6 +332,21 @@ def test_graphs_whose_kernels_a_table_lacks(
     assert any(one.code.startswith("heaviest") for one in summary.findings) is not fails
 
 
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [
+        ("ERROR: The target application terminated: no CUDA device.", {"profiler_failed"}),
+        ("WARNING: 1234 CUDA events were dropped.", {"records_dropped"}),
+        ("WARNING: CPU sampling isn't supported here.", set()),
+        ("Errors of other programs: none.", set()),
+    ],
+)
+def test_what_nsys_says_between_its_tables(line: str, fails: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "stats.txt"
+    path.write_text(f"{line}\n{_stats(30_000, 0, 28_000)}", "utf-8")
+    assert failed(ktrace.summary(path)) == fails
+
+
 def test_tables_of_graphs_in_files_of_their_own(tmp_path: Path) -> None:
     """The kernels of one file are those that the calls of the other one launched; calls alone tell of no kernels."""
     parts = _stats(7_000_000, 10, 28_000).split(" ** ")[1:]

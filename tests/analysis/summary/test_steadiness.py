@@ -117,7 +117,7 @@ def test_a_third_more_is_found_in_six_steps(way: str, noise: float) -> None:
 
 @pytest.mark.parametrize("queued", [0, 5])
 def test_steps_whose_work_was_still_queued_are_not_compared(queued: int) -> None:
-    """The host is far ahead; of the last steps no work is there, and their time on the host isn't that of the others."""
+    """The host is far ahead; of the last steps no work is there, and their time on the host isn't the others'."""
     spans = (600, 601, 599, 600, 601, 600)
     assert not steps(*[140] * (6 + queued), spans=spans).unsteady
     (slow,) = steps(*[140] * (6 + queued), spans=(*spans[:4], 900, 901)).unsteady

@@ -193,7 +193,7 @@ def _precisions(side: Summary) -> dict[str, dict[str, float]]:
         labels = classify(group.name or group.key)
         if labels.operation in _PRODUCTS:
             times[labels.operation][labels.precision or ""] += group.total
-    return {operation: dict(known) for operation, known in times.items() if "" not in known}
+    return {operation: dict(of) for operation, of in times.items() if "" not in of}
 
 
 def _moved(side: Summary) -> dict[str, int]:

@@ -154,7 +154,7 @@ CHECKS: dict[str, Check] = {
         ),
         ("idle", "little", "outside", "exposed"),
         ("busy", "heaviest"),
-        "Record all that the device does (larger buffers, the nodes of graphs), and look at the units of the durations.",
+        "Record all that the device does (larger buffers, the nodes of graphs), and look at the units of durations.",
     ),
     "wait_before_record": Check(
         "an event is recorded before it is waited for",

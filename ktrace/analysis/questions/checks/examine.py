@@ -369,7 +369,7 @@ _LONG_BEGIN, _LONGER_BEGIN, _ALIKE = 1_000_000, 1_000_000_000, 3
 #: So many pieces of work of so many durations tell of what these are multiples, at least this, in ns.
 _FEW, _DIFFERENT, _COARSE = 16, 4, 10_000
 
-#: Begins and few durations that are multiples of so many ns may have been made regular by people; clocks count in others.
+#: Begins and few durations that are multiples of so many ns may be made regular by people; clocks count in others.
 _BY_PEOPLE = 1_000
 
 
