@@ -3,6 +3,7 @@
     process 2 "GPU 0", thread 7 "stream 7"     kernels on stream 7 of device 0; "Memcpy HtoD" is a copy
     process 2 "GPU 0", thread 9 "XLA Ops"      ranges on the device: they show the work of the streams again
     process 1 "app", thread 8 "CUDA stream 8"  kernels on stream 8
+    "pid": "GPU 0", "tid": "stream 7"          the same without numbers: texts name the tracks
 
 A slice whose category or arguments say what it is stays that. Names are those of the first 4 MiB of a document.
 """
@@ -34,7 +35,7 @@ _NAME = re.compile(rb'"(?:process|thread)_name"')
 #: Processes that are devices, threads of theirs with work, and threads of other processes that are streams.
 _DEVICE = re.compile(
     r"(?:/device:)?(?:GPU|CUDA|ROCm|HIP)(?: device)?[ :#]*[\[(]?(?P<number>\d{1,4})(?!\w).*"
-    r"|(?:CUDA|HIP) (?:HW|device)\b.*"
+    r"|(?:CUDA|HIP) (?:HW|device)\b.*|GPU"
 )
 _NUMBERED = r"[\s#:\[]{0,8}(?P<number>\d{1,9})\b.*"
 _STREAM = re.compile(rf"(?:(?:CUDA|HIP|GPU) )?(?:stream|queue|channel){_NUMBERED}", re.IGNORECASE)
@@ -124,7 +125,37 @@ def on_tracks(batch: Batch, tracks: DeviceTracks) -> Batch:
     """The batch with the kinds of work, on devices and streams instead of processes and threads."""
     if (tracks.work or tracks.streams) and batch.has("pid") and batch.has("tid"):
         batch = _on_threads(batch, tracks)
+    if batch.record == "events" and batch.has("track"):
+        batch = _on_texts(batch)
     return on_devices(batch, tracks.devices)
+
+
+def _on_texts(batch: Batch) -> Batch:
+    """The batch with the work on devices and streams whose tracks are texts: "GPU 0/stream 7"."""
+    columns = batch.arrays()
+    tracks = encoded(columns["track"])
+    places = [_of_text(track or "") for track in tracks.dictionary.to_pylist()]
+    if not any(places):
+        return batch
+    is_work = pa.array([place is not None for place in places], pa.bool_()).take(tracks.indices).fill_null(False)
+    is_work = pc.and_(is_work, pc.equal(decoded(columns["kind"]), "range"))
+    columns |= _kinds(columns, is_work)
+    for at, name in enumerate(("device", "stream")):
+        numbers = pa.array([place and place[at] for place in places], pa.int64()).take(tracks.indices)
+        column = pc.if_else(is_work, numbers, None)
+        columns[name] = pc.coalesce(columns[name], column) if name in columns else column
+    columns["track"] = encoded(pc.if_else(is_work, None, decoded(columns["track"])))
+    return batch.replaced(columns)
+
+
+def _of_text(track: str) -> tuple[int, int | None] | None:
+    """The device and stream of the texts of a process and its thread; None where these are no work of a device."""
+    process, _, title = (part.strip() for part in track.partition("/"))
+    device = _DEVICE.fullmatch(process)
+    stream = _STREAM.fullmatch(title)
+    if device is None or not (stream or _WORK.fullmatch(title)):
+        return None
+    return int(device["number"] or 0), int(stream["number"]) if stream else None
 
 
 def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:

@@ -348,6 +348,8 @@ _WORKING = re.compile(
 )
 #: The start of messages that explain why a report has no table.
 _NO_DATA = ("SKIPPED:", "Report was successfully run, but no data was returned")
+#: What nsys says of its own run.
+_SAID = re.compile(r"(ERROR|FATAL ERROR|WARNING): .+", re.DOTALL)
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI)[^()]* Statistics(?: \([^()]*\))?):?\s*")
 
 
@@ -402,6 +404,10 @@ class _ReportReader:
         elif found := _WORKING.fullmatch(words):
             self._account.structure()
             self._report = next(filter(None, found.groups()), self._report)
+        elif found := _SAID.fullmatch(words):
+            kind = "WARNING" if found[1] == "WARNING" else "ERROR"
+            self.rows.summary("note", words, id=line * IDS, metric="note", args={"type": kind})
+            self._account.used()
 
     def _place(self, table: Table) -> str:
         return f"line {table.line}"

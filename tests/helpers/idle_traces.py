@@ -94,7 +94,9 @@ def _why(
     waits = []
     now = _inside(own, begin)
     if now is not None and now["kind"] == "api" and "Synchronize" in now["name"]:
-        waits.append(now["dur"])
+        inside = [_inside(own, at) for at in range(begin, returned)]
+        later = [one for one in inside if one and one is not now and one["kind"] == "api" and "Synchro" in one["name"]]
+        waits.append(now["dur"] + len(later))
     if now is None:
         others = [row for row in rows if "Synchronize" in row["name"] and "tid" in row and row["ts"] <= begin]
         last = max(others, key=lambda row: row["ts"], default=None)

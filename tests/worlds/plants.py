@@ -119,6 +119,20 @@ def late_rank(rank: int, factor: float) -> Plant:
     return plant
 
 
+def late_in_turns(factor: float) -> Plant:
+    """In each step the kernels of another rank, apart from collectives, take this many times as long."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for place, mine in enumerate(todo):
+            steps = [*_in_steps(mine)]
+            todo[place] = [
+                replace(one, dur=round(one.dur * factor)) if one.kind == "kernel" and step % len(todo) == place else one
+                for step, one, _ in steps
+            ]
+
+    return plant
+
+
 def lost_overlap() -> Plant:
     """The copies of batches run on the stream of the kernels."""
 

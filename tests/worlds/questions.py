@@ -17,6 +17,7 @@ import ktrace
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.questions.critical_path import CriticalPathAnswer
 from ktrace.analysis.questions.idle import IdleAnswer
+from ktrace.tables import brief
 
 from . import databases, kineto, plants
 from .truth import Stretch, Truth, collectives, waited_for
@@ -58,6 +59,21 @@ def noise_of_ranks(seed: int, folder: Path) -> Answered:
     ranks = 2 + seed % 4
     ahead = {seed % ranks: 700_000 * (seed % 7 + 1)} if seed % 3 == 0 else {}
     return _of_ranks(build(seed, ranks=ranks, offsets=ahead), folder, None)
+
+
+def late_in_turns(seed: int, folder: Path) -> Answered:
+    """Ranks of which each is late in some steps, or that differ by noise: how long they waited in all, and no name."""
+    ranks, is_planted = 2 + seed % 4, seed % 2 == 0
+    planted = [plants.late_in_turns(1.6)] if is_planted else []
+    world = build(seed, ranks=ranks, plants=planted, scale=1.0, batch=1 << 18, steps=4, uses_graph=False)
+    paths = [kineto.write(world, folder / f"rank{rank}.json", rank) for rank in range(ranks)]
+    found = ktrace.summary(paths, by=["collective"])
+    whole, true = sum(use.span for use in found.devices), sum(waited_for(world).values())
+    stated = [one.details["ranks_waited_ns"] for one in found.findings if "ranks_waited_ns" in one.details]
+    named = any(one.code == "straggler" for one in found.findings)
+    said = f"ranks waited {brief(true)} for the last of them" in " ".join(found.verdict)
+    is_right = bool(stated) == (true >= 0.05 * whole) or named
+    return Answered(stated in ([], [true]), is_right, said, named, said=tuple(found.verdict))
 
 
 def _of_ranks(world: World, folder: Path, late: int | None) -> Answered:
@@ -224,6 +240,7 @@ def _composition(path: Sequence[Stretch], form: str) -> Counter[tuple[str, str]]
 QUESTIONS: dict[str, Callable[[int, Path], Answered]] = {
     "late rank": late_rank,
     "ranks, noise": noise_of_ranks,
+    "ranks, late in turns": late_in_turns,
     "idle": idle,
     "idle of ranks": idle_of_ranks,
     "critical path": critical_path,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nightly import examples
 
-from worlds.questions import late_rank, noise_of_ranks
+from worlds.questions import late_in_turns, late_rank, noise_of_ranks
 
 #: Of each kind.
 WORLDS = examples(6)
@@ -26,3 +26,10 @@ def test_noise_accuses_no_rank(tmp_path: Path) -> None:
     noise = [noise_of_ranks(seed, tmp_path) for seed in range(WORLDS)]
     assert [seed for seed, one in enumerate(noise) if not one.is_exact] == []
     assert sum(one.accused for one in noise) <= 0.02 * len(noise)
+
+
+def test_waiting_for_ranks_in_turns_is_a_figure_and_names_none(tmp_path: Path) -> None:
+    """In every second world ranks are late in turns, in the others by noise."""
+    turns = [late_in_turns(seed, tmp_path) for seed in range(WORLDS)]
+    assert all(one.is_exact and one.first and not one.accused for one in turns), turns
+    assert [one.found for one in turns] == [seed % 2 == 0 for seed in range(WORLDS)]

@@ -38,11 +38,17 @@ def _half(steps: int, first: int, chance: Random) -> list[int]:
     return list(range(chance.randint(2, steps - 2), steps))
 
 
+def _between(steps: int, first: int, chance: Random) -> list[int]:
+    begin = chance.randint(1, steps - 3)
+    return list(range(begin, chance.randint(begin + 2, steps - 1)))
+
+
 UNEVEN = {
     "nothing": Uneven("", lambda *_: []),
     "throttling": Uneven("unsteady.shift", _half, (1.2, 1.5)),
     "a pause every second step": Uneven("unsteady.period", lambda n, of, _: list(range(of % 2, n, 2)), pause=8_000_000),
     "every third step": Uneven("unsteady.period", lambda n, of, _: list(range(of % 3, n, 3)), (1.3, 1.6)),
+    "throttling for a while": Uneven("unsteady.stretch", _between, (1.3, 1.6)),
     "one step": Uneven("unsteady.single", lambda n, _, chance: [chance.randint(1, n - 1)], (2.0, 3.0)),
     "a warm-up": Uneven("unsteady.warm-up", lambda *_: [0], (2.5, 4.0)),
 }

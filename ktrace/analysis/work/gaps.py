@@ -188,6 +188,9 @@ _WAITS = re.compile(
     r"[a-z]\w*Synchronize|(cuda|cu|hip)Memcpy(?!\w*Async)|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII
 )
 
+#: Calls between which a stream keeps what is launched, instead of running it.
+_CAPTURES = re.compile(r"Stream(Begin|End)Capture")
+
 #: What waits for other processes, so that it would have ended no earlier if it had begun earlier (PyTorch's loader).
 _WAITS_FOR_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
 
@@ -358,21 +361,48 @@ def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -
 
     If some work names no call, calls without work may be its own, and tell nothing.
     """
-    calls = events.calls
-    has_work = np.zeros(len(calls["ts"]), np.bool_)
-    has_work[events.call[events.call >= 0]] = True
-    name = names_of_calls(np.arange(len(has_work)), events, work.gathered)
-    every, with_work = (
-        np.bincount(name[rows] + 1, minlength=name.max(initial=0) + 2) for rows in (name >= -1, has_work)
-    )
-    mostly = with_work >= _MOSTLY * every
-    lost = np.sort(calls["ts"][~has_work & (name >= 0) & mostly[name + 1] & (calls["correlation"] != 0)])
+    calls, (name, has_work) = events.calls, events.once(_named_calls)
+    mostly = _with_work(name, has_work, np.ones(len(name), np.bool_))
+    lost = np.sort(calls["ts"][~has_work & (name >= 0) & mostly & (calls["correlation"] != 0)])
     if not len(lost) or not events.is_correlated:
         return np.zeros(len(gaps.begin), np.bool_)
     since = launching.called[gaps.before]
     until = np.where(gaps.call >= 0, calls["ts"][gaps.call], gaps.begin)
     may_lack: Bools = np.searchsorted(lost, until, "left") > np.searchsorted(lost, since, "right")
     return may_lack
+
+
+def _named_calls(work: Work, events: Events) -> tuple[Int32, Bools]:
+    """The name of each call as an index of `Spans.names`, and whether it launched work that is there."""
+    has_work = np.zeros(len(events.calls["ts"]), np.bool_)
+    has_work[events.call[events.call >= 0]] = True
+    return names_of_calls(np.arange(len(has_work)), events, work.gathered), has_work
+
+
+def _with_work(name: Int32, has_work: Bools, among: Bools) -> Bools:
+    """Which calls have a name of which most calls `among` these have work."""
+    every, with_work = (
+        np.bincount(name[rows] + 1, minlength=name.max(initial=0) + 2) for rows in (among, among & has_work)
+    )
+    mostly: Bools = ((with_work > 0) & (with_work >= _MOSTLY * every))[name + 1]
+    return mostly
+
+
+def queued_at_end(events: Events) -> int:
+    """How many launches come after all whose work is there: theirs was still queued when the recording ended."""
+    return events.once(_queued_at_end)
+
+
+def _queued_at_end(work: Work, events: Events) -> int:
+    calls, (name, has_work) = events.calls, events.once(_named_calls)
+    if not has_work.any() or not events.is_correlated:
+        return 0
+    later = calls["ts"] > calls["ts"][has_work].max()
+    spans, is_capture = work.gathered.spans.for_source(events.source), work.gathered.spans.named(_CAPTURES.search)
+    if np.any(is_capture[spans["name"]] & (spans["ts"] > calls["ts"][has_work].max())):
+        return 0  # what is captured into a graph runs later, or never
+    queued = later & _with_work(name, has_work, ~later) & (name >= 0) & (calls["correlation"] != 0)
+    return int(np.count_nonzero(queued))
 
 
 def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
@@ -386,13 +416,21 @@ def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
 
 
 def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
-    """The duration of the wait for a device in which the launching thread was when each gap began, -1 if in none."""
-    waits = meanwhile.named(_WAITS.match)
+    """The duration of the wait for a device in which the launching thread was when each gap began, -1 if in none.
+
+    Waits that follow in the gap, such as for another device, count besides.
+    """
+    in_wait = meanwhile.named(_WAITS.match)[meanwhile.name] & (meanwhile.kind == _API)
     first = meanwhile.first[which]
     there = first >= 0
-    there[there] = waits[meanwhile.name[first[there]]] & (meanwhile.kind[first[there]] == _API)
+    there[there] = in_wait[first[there]]
     wait_dur = np.full(len(which), -1, np.int64)
-    wait_dur[there] = meanwhile.dur[first[there]]
+    begun = first[there]
+    begun_in, later = np.full(len(meanwhile.first), -1, np.int64), np.zeros(len(meanwhile.first), np.int64)
+    begun_in[which[there]] = meanwhile.row[begun]
+    in_wait &= meanwhile.row != begun_in[meanwhile.gap]
+    np.add.at(later, meanwhile.gap[in_wait], meanwhile.time[in_wait])
+    wait_dur[there] = meanwhile.dur[begun] + later[which[there]]
     return wait_dur
 
 

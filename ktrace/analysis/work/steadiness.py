@@ -2,6 +2,7 @@
 
     1.04  1.04  1.04  1.34  1.34  1.34 ms     shift      steps from the fourth on take 1.29 times as long
     1.04  1.34  1.04  1.34  1.04  1.34        period     every second step
+    1.04  1.04  1.34  1.34  1.34  1.04        stretch    steps from the third to the fifth
     1.04  1.04  1.04  2.54  1.04  1.04        single     one step
     3.04  1.04  1.04  1.04  1.04  1.04        warm-up    the first step
 
@@ -24,7 +25,7 @@ from ktrace.stages.select.wanted import step_of
 from ktrace.tables import Cell, brief
 
 #: Ways of not being steady.
-WARM_UP, SHIFT, PERIOD, SINGLE = "warm-up", "shift", "period", "single"
+WARM_UP, SHIFT, PERIOD, STRETCH, SINGLE = "warm-up", "shift", "period", "stretch", "single"
 
 #: Fewer steps aren't examined.
 FEWEST = 3
@@ -36,10 +37,11 @@ NOISE, PRIOR = 0.02, 2
 FACTOR, COST = 1.05, 0.01
 
 #: A slow beginning of at most one in so many steps is a warm-up; of the steps, one in so many may be single slow ones.
-_FIRST, _SINGLE = 3, 8
+_FIRST, _SINGLE = 3, 3
 
-#: The longest period, in steps.
-_LONGEST = 64
+#: The longest period, in steps. Stretches begin and end at so many places at most; as some of so many are further
+#: apart by chance, they must be by so much more.
+_LONGEST, _PLACES, _MORE = 64, 256, 1.0
 
 #: How many single steps are named.
 NAMED = 3
@@ -73,17 +75,21 @@ def of_steps(walls: Float64, spans: Float64, compute: Float64, labels: Sequence[
     """Returns how these steps are unsteady, empty unless their numbers tell their order.
 
     `walls` are their times on the host, `spans` those on a device, 0 without work, and `compute` those of kernels. If
-    devices lag behind, theirs count, as a host waits in one step for the work of another. Nothing comes before their
-    first step, so that it lasts longer for it: by how much else, kernels and the host tell.
+    devices lag behind, theirs count, as a host waits in one step for the work of another, and steps before their first
+    and after their last work don't. Nothing comes before their first step, so that it lasts longer for it: by how much
+    else, kernels and the host tell.
     """
     if not len(walls) or any(step_of(label) is None for label in labels):
         return []
-    times = walls
-    if np.any(spans > walls):
-        times = np.where(spans > 0, spans, walls)
-        more = compute[0] - float(np.median(compute))
-        times[0] = max(walls[0], float(np.median(times)) + more)
-    return unsteady(times)
+    if not np.any(spans > walls):
+        return unsteady(walls)
+    with_work = np.flatnonzero(spans > 0)
+    there = slice(int(with_work[0]), int(with_work[-1]) + 1)
+    times = np.where(spans > 0, spans, walls)[there]
+    more = compute[there][0] - float(np.median(compute[there]))
+    times[0] = max(walls[there][0], float(np.median(times)) + more)
+    outside = there.start, len(walls) - there.stop
+    return [one._replace(slow=np.pad(one.slow, outside)) for one in unsteady(times)]
 
 
 def findings(unsteady_steps: Sequence[Unsteady], times: Float64, labels: Sequence[str]) -> list[Finding]:
@@ -136,6 +142,8 @@ def clause(one: Finding) -> str:
         until = steps.get("until")
         which, take = f"steps before {_step_number(until)}" if until else f"steps from {first} on", "take"
         others = "those from there on" if until else "those before"
+    elif way == STRETCH:
+        which, take = f"steps from {first} to {_step_number(steps['last'])}", "take"
     elif slow > 1:
         names = [first, *(_step_number(name) for name in str(steps["also"]).split(", "))]
         most = " first" if slow > len(names) else ""
@@ -192,7 +200,7 @@ def _unsteady(times: Float64) -> Unsteady | None:
         total = np.asarray(np.bincount(place, logs), np.float64)
         far = _far(np.bincount(place).astype(np.float64), total, logs)
         periods.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
-    ways = [_warm_up(logs), _shift(logs), *periods, _singles(logs)]
+    ways = [_warm_up(logs), _shift(logs), *periods, _stretch(logs), _singles(logs)]
     best = max((way for way in ways if way is not None), key=lambda way: way.far)
     time, others = float(np.median(times[best.slow])), float(np.median(times[~best.slow]))
     cost = float((times[best.slow] - others).sum())
@@ -230,6 +238,19 @@ def _shift(logs: Float64) -> _Way | None:
     return _Way(float(down.max()), SHIFT, np.arange(steps) < int(count[down.argmax()]))
 
 
+def _stretch(logs: Float64) -> _Way | None:
+    """Some steps in a row, two and more, with others before and after them."""
+    steps, until = len(logs), np.append(0.0, np.cumsum(logs))
+    places = np.unique(np.linspace(1, steps - 1, min(steps - 1, _PLACES)).astype(np.int64))
+    begin, end = (places[one] for one in np.triu_indices(len(places), 1))
+    begin, end = begin[end - begin > 1], end[end - begin > 1]
+    if not len(begin):
+        return None
+    far = _far((end - begin).astype(np.float64), until[end] - until[begin], logs)
+    best, number = int(far.argmax()), np.arange(steps)
+    return _Way(float(far[best]) - _MORE, STRETCH, (number >= begin[best]) & (number < end[best]))
+
+
 def _singles(logs: Float64) -> _Way:
     order = np.argsort(-logs, kind="stable")
     sums, squares = np.cumsum(logs[order]), np.cumsum(logs[order] ** 2)
@@ -240,5 +261,5 @@ def _singles(logs: Float64) -> _Way:
     far = (logs[order[single - 1]] - sum_of_others / others) / error
     slow = np.zeros(len(logs), np.bool_)
     slow[order[: int(far.argmax()) + 1]] = True
-    name = WARM_UP if slow[0] and slow.sum() == 1 else SINGLE
+    name = WARM_UP if slow[: slow.sum()].all() else SINGLE
     return _Way(float(far.max()), name, slow)

@@ -6,7 +6,8 @@ device                                             [ softmax ][ ..]
            before: 98 ms, the host was in preprocess
 
 The time before ends with the call that launched the first work: what that waited for was queued before the recording,
-and so was what the host waited for before.
+and so was what the host waited for before. Where the work of the last launches isn't there, nothing comes after the
+last work: the device went on, and the recording ended.
 One-time set-up, such as a context or a module that is loaded, is no work of the program, and is counted apart.
 """
 
@@ -18,7 +19,7 @@ from collections import Counter
 import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.gaps import SETUP_CALL, divided
+from ktrace.analysis.work.gaps import SETUP_CALL, divided, queued_at_end
 from ktrace.analysis.work.groups import Window
 from ktrace.analysis.work.spans import generic
 from ktrace.store.joins import group_start_mask
@@ -47,7 +48,7 @@ def _windows(work: Work, events: Events) -> list[Window]:
         queued = first - max(begin, launched)
         setup, waited, host, host_time = _host_until(work, events, int(order[at]), begin)
         queued += waited
-        before, end = max(0, first - queued - begin - setup), max(ends, last)
+        before, end = max(0, first - queued - begin - setup), last if queued_at_end(events) else max(ends, last)
         whole = end - begin - setup - queued
         windows.append(Window(steps, whole, before, end - last, setup, host, host_time, is_told))
     return windows

@@ -103,6 +103,42 @@ def _coarse(rng: random.Random, rows: list[Row]) -> list[Row]:
     return rows
 
 
+def _coarse_clock(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """Begins and ends are multiples, so that hardly any durations differ."""
+    for row in _kernels(rows):
+        begin, end = (at // 65_536 * 65_536 for at in (row["ts"], row["ts"] + min(row["dur"], 90_000)))
+        row["ts"], row["dur"] = begin, end - begin
+    return rows
+
+
+def _durations_too_short(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in _kernels(rows):
+        row["dur"] //= 1_000
+    return rows
+
+
+def _work_and_calls_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """Of all steps but the first and the last only the synchronisation is there."""
+    lost = {row["correlation"] for row in _kernels(rows)[12:-12]}
+    return [row for row in rows if row.get("correlation") not in lost]
+
+
+def _end_of_the_device_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """The host waited for all, and the device's records end early."""
+    lost = {row["correlation"] for row in _kernels(rows)[rng.randrange(20, 50) :]}
+    return [row for row in rows if row["kind"] != "kernel" or row["correlation"] not in lost]
+
+
+def _begins_as_durations(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """Times count from the start of the recording, as Kineto's do."""
+    first = min(row["ts"] for row in rows)
+    for row in rows:
+        row["ts"] -= first
+    for row in [row for row in _kernels(rows) if row["ts"] > 1_000_000][: rng.randrange(3, 9)]:
+        row["dur"] = row["ts"]
+    return rows
+
+
 def _begin_as_duration(rng: random.Random, rows: list[Row]) -> list[Row]:
     for row in rows:
         row["ts"] += 10**12
@@ -123,7 +159,16 @@ PLANTED: dict[str, Plant] = {
     "little_recorded": _hardly_any,
     "times_quantised": _coarse,
     "time_as_duration": _begin_as_duration,
+    "waits_for_nothing": _durations_too_short,
 }
+
+#: Other faults that a check finds.
+OTHERS: list[tuple[str, Plant]] = [
+    ("times_quantised", _coarse_clock),
+    ("waits_for_nothing", _work_and_calls_lost),
+    ("launches_lost", _end_of_the_device_lost),
+    ("time_as_duration", _begins_as_durations),
+]
 
 
 def made(folder: Path, rows: list[Row], name: str = "run") -> Summary:
@@ -134,11 +179,11 @@ def failed(summary: Summary) -> set[str]:
     return {one.code.removeprefix("check.") for one in summary.checks}
 
 
-@pytest.mark.parametrize("check", PLANTED)
-def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("check", "plant"), [*PLANTED.items(), *OTHERS])
+def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, plant: Plant, tmp_path: Path) -> None:
     for seed in SEEDS:
         rng = random.Random(seed)
-        summary = made(tmp_path, PLANTED[check](rng, sound(rng)), f"run{seed}")
+        summary = made(tmp_path, plant(rng, sound(rng)), f"run{seed}")
         assert check in failed(summary), (check, seed, failed(summary))
         (found,) = (one for one in summary.checks if one.code == f"check.{check}")
         assert sentence(found) in summary.verdict, "it is said first"
@@ -158,6 +203,25 @@ def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sound_runs_fail_no_check(seed: int, tmp_path: Path) -> None:
     assert failed(made(tmp_path, sound(random.Random(seed)))) == set()
+
+
+def test_a_clock_that_is_off_makes_no_recording_long(tmp_path: Path) -> None:
+    """Three days between host and device are no sign of a warm-up alone."""
+    for days in (-3, 3):
+        rows = sound(random.Random(1))
+        for row in _kernels(rows):
+            row["ts"] += days * 86_400_000_000_000
+        assert failed(made(tmp_path, rows)) & {"cause_after_effect", "work_outlasts_wait", "little_recorded"} in (
+            {"cause_after_effect"},
+            {"work_outlasts_wait"},
+        )
+
+
+@pytest.mark.parametrize(("name", "fails"), [("cudaFree", set()), ("read_input", {"little_recorded"})])
+def test_what_is_set_up_once_makes_no_recording_long(name: str, fails: set[str], tmp_path: Path) -> None:
+    rows = sound(random.Random(1), steps=1)
+    first = min(row["ts"] for row in rows)
+    assert failed(made(tmp_path, [host(name, first - 6_500_000_000, first - 100_000), *rows])) == fails
 
 
 def test_captured_launches_are_not_lost(tmp_path: Path) -> None:
@@ -266,6 +330,21 @@ def test_graphs_whose_kernels_a_table_lacks(
     summary = ktrace.summary(path)
     assert ("graphs_missing" in failed(summary)) is fails
     assert any(one.code.startswith("heaviest") for one in summary.findings) is not fails
+
+
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [
+        ("ERROR: The target application terminated: no CUDA device.", {"profiler_failed"}),
+        ("WARNING: 1234 CUDA events were dropped.", {"records_dropped"}),
+        ("WARNING: CPU sampling isn't supported here.", set()),
+        ("Errors of other programs: none.", set()),
+    ],
+)
+def test_what_nsys_says_between_its_tables(line: str, fails: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "stats.txt"
+    path.write_text(f"{line}\n{_stats(30_000, 0, 28_000)}", "utf-8")
+    assert failed(ktrace.summary(path)) == fails
 
 
 def test_tables_of_graphs_in_files_of_their_own(tmp_path: Path) -> None:

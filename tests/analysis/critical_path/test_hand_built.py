@@ -119,6 +119,15 @@ def test_a_copy_to_memory_that_is_not_pinned_blocks(line: Timeline, tmp_path: Pa
     assert ((2_000, 8_000, "copy", name) in line.path(tmp_path)) == waits
 
 
+@pytest.mark.parametrize(("until", "waits"), [(30_000, True), (8_000, False)])
+def test_a_copy_of_which_nothing_says_the_memory(line: Timeline, tmp_path: Path, until: int, waits: bool) -> None:
+    """Its call returned before it was done, or after it, when a launch would have returned long before."""
+    line.step(1, 0, 40_000)
+    line.host("api", "cudaMemcpyAsync", 1_000, until, corr=1)
+    line.work("[CUDA memcpy DtoH]", 5_000, 28_000, 7, 1, kind="memcpy")
+    assert ((5_000, 28_000, "copy", "[CUDA memcpy DtoH]") in line.path(tmp_path)) == waits
+
+
 def backward(line: Timeline, operator: str) -> list[int]:
     """A forward operator on thread 1, two backward ones on thread 2 while thread 1 does nothing, and a last one."""
     line.step(1, 0, 10_000)
@@ -337,9 +346,15 @@ def test_calls_of_another_thread_launch_work_on_the_path(line: Timeline, tmp_pat
     ]
 
 
+@pytest.mark.parametrize("name", ["Memcpy DtoH (Device -> Pageable)", "[CUDA memcpy DtoH]", "CopyDeviceToHost"])
 @pytest.mark.parametrize("gap", [100, 5_400])
-def test_a_call_that_returns_when_the_work_is_done_is_not_its_launch(gap: int, line: Timeline, tmp_path: Path) -> None:
-    """A copy to pageable memory waits in its call until the kernels before it have ended, whatever the gap is."""
+def test_a_call_that_returns_when_the_work_is_done_is_not_its_launch(
+    gap: int, name: str, line: Timeline, tmp_path: Path
+) -> None:
+    """A copy to pageable memory waits in its call until the kernels before it have ended, whatever the gap is.
+
+    Where its name doesn't say what memory that is, times do.
+    """
     line.step(1, 0, 100_000)
     for number in range(20):
         launched(
@@ -347,7 +362,7 @@ def test_a_call_that_returns_when_the_work_is_done_is_not_its_launch(gap: int, l
         )
     begin = 3_000 * 19 + 5_400 + gap
     line.host("api", "cudaMemcpyAsync", 2_100, begin + 1_500, corr=99)
-    line.work("Memcpy DtoH (Device -> Pageable)", begin, begin + 1_000, 7, 99, kind="memcpy")
+    line.work(name, begin, begin + 1_000, 7, 99, kind="memcpy")
     path = line.path(tmp_path)
     assert sum(end - start for start, end, kind, _ in path if kind == "kernel") == 20 * 2_900
     assert sum(end - start for start, end, kind, _ in path if kind == "API call") <= 550

@@ -329,3 +329,33 @@ def test_inputs_of_other_shapes_are_said(tmp_path: Path) -> None:
         )
         for one, other in alike:
             assert not ktrace.diff(one, other).differences
+
+
+def named(path: Path, kernel: str) -> Path:
+    """Forty launches of one kernel, and of one of which nothing says that it multiplies."""
+    lines = ["kernel,start_ns,dur_ns,stream"]
+    for number in range(40):
+        lines += [f'"{kernel}",{number * 100_000},40000,7', f"relu_half,{number * 100_000 + 50_000},10000,7"]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+BF16, FP32 = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", "ampere_sgemm_128x64_tn"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (BF16, FP32, "gemm is bf16 in a.csv, fp32 in b.csv"),
+        (BF16, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", ""),
+        (BF16, "my_gemm", ""),
+        ("norm_bf16", "norm_fp32", ""),
+    ],
+)
+def test_products_of_another_precision_are_said(a: str, b: str, said: str, tmp_path: Path) -> None:
+    """Where names of kernels tell it on both sides; another kernel of the same precision is no difference."""
+    found = ktrace.diff(named(tmp_path / "a.csv", a), named(tmp_path / "b.csv", b))
+    assert [one.code for one in found.differences if one.code == "differs.precision"] == ["differs.precision"] * bool(
+        said
+    )
+    assert said in " ".join(found.verdict[:1])

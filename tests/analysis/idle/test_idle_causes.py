@@ -87,6 +87,26 @@ def test_a_host_that_waited_as_long_as_it_needs_to_launch(tmp_path: Path, begin:
     assert by_cause(only(tmp_path, rows)) == {cause: (15_000, 1, 15_000)}
 
 
+@pytest.mark.parametrize(
+    ("then", "cause"), [("cudaDeviceSynchronize", "host synchronised"), ("read_input", "host late")]
+)
+def test_a_host_that_waits_for_one_device_after_the_other(tmp_path: Path, then: str, cause: str) -> None:
+    """A device has nothing to do while its host waits for another one: that is no late launch."""
+    rows = [
+        host("launch", 0, 2_000, 1),
+        host("cudaDeviceSynchronize", 4_000, 22_000),
+        work("gemm", 3_000, 20_000, 1),
+        host("launch", 23_000, 25_000, 2),
+        work("gemm", 26_000, 55_000, 2, device=1),
+        host(then, 25_000, 57_000),
+        host("launch", 58_000, 60_000, 3),
+        work("norm", 62_000, 70_000, 3),
+    ]
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["idle"])
+    first, _ = summary.answers["idle"].devices
+    assert {one.cause: one.time for one in first.causes} == {cause: 42_000}
+
+
 @pytest.mark.parametrize(("tid", "cause"), [(1, "host synchronised"), (2, "host late")])
 def test_a_copy_whose_call_returns_when_it_is_done(tmp_path: Path, tid: int, cause: str) -> None:
     """It keeps its own thread from launching, and no other."""

@@ -10,6 +10,7 @@ from idle_traces import Row, host, work, written
 
 import ktrace
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.answers.summary.verdict import advice
 from ktrace.analysis.work.findings import Finding
 
 
@@ -63,9 +64,30 @@ def test_a_host_that_is_not_recorded_is_not_accused(tmp_path: Path) -> None:
     found = outside(summary)
     assert found is not None and (found.value, found.whole) == (2_150 - 150 + 2_150 - 1_250, 2 * 2_150)
     said = " ".join(summary.verdict)
-    assert "the time before the first device work" in said and "CPU" not in said
+    assert "the time before the first and after the last device work" in said and "CPU" not in said
     assert "The 2 devices are each busy for 100.0% of their time" in said
     assert found.remedy.startswith("Record host calls")
+
+
+@pytest.mark.parametrize(
+    ("after", "where"), [(1_000_000, "before the first"), (60_000_000, "before the first and after the last")]
+)
+def test_time_at_both_ends_is_said_of_both(after: int, where: str, tmp_path: Path) -> None:
+    rows = [host("ProfilerStep#6", 0, 110_019_000 + after, kind="range")]
+    rows += [host("preprocess", 10_000, 99_000_000, kind="range"), *back_to_back(100_000_000)]
+    assert f"the CPU {where} device work: " in summary_of(tmp_path, rows).verdict[-1]
+
+
+@pytest.mark.parametrize("recorded", [10, 4])
+def test_what_was_queued_when_the_recording_ended_is_not_the_hosts(recorded: int, tmp_path: Path) -> None:
+    """The host has launched all, and goes on; of the work the first kernels alone are there."""
+    later = host("write_checkpoint", 11_100_000, 80_000_000, kind="range")
+    rows = [row for row in back_to_back(1_000_000) if row["kind"] != "kernel" or row["correlation"] <= recorded]
+    summary = summary_of(tmp_path, [host("ProfilerStep#1", 990_000, 80_000_000, kind="range"), *rows, later])
+    found, codes = outside(summary), [one.code for one in summary.checks]
+    assert (found is None, codes) == ((False, []) if recorded == 10 else (True, ["check.queued_at_end"]))
+    said = "6 of 10 launches were still queued when the recording of the device ended: their work isn't in it."
+    assert any(said in line for line in advice(summary.findings)) == (recorded == 4)
 
 
 def test_little_is_lost_where_devices_work_throughout(tmp_path: Path) -> None:
@@ -146,6 +168,11 @@ def test_a_module_that_is_loaded_in_between_is_no_late_host(tmp_path: Path) -> N
     codes = {one.code: one for one in summary_of(tmp_path, [*rows, load, *later]).findings}
     assert codes["idle.setup"].value > 19_000_000 and codes["idle.setup"].look is None
     assert "idle.host_late" not in codes or codes["idle.host_late"].value < 200_000
+    assert codes["heaviest.operation"].details["setup_ns"] == codes["idle.setup"].value
+    last = summary_of(tmp_path, [*rows, load, *later]).verdict[-1]
+    assert last.startswith("Apart from one-time set-up, little time is lost between kernels")
+    short = summary_of(tmp_path, rows).verdict[-1]
+    assert short.startswith("Little time is lost between kernels")
     load["name"] = "read_batch"
     codes = {one.code: one for one in summary_of(tmp_path, [*rows, load, *later]).findings}
     assert "idle.setup" not in codes and codes["idle.host_late"].look == 1

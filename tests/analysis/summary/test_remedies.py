@@ -71,6 +71,15 @@ def test_how_to_record_the_host_is_what_the_profiler_of_that_maker_does(formats:
         assert words in said and sum(maker in said for maker in makers) == 1
 
 
+@pytest.mark.parametrize(("recorded", "words"), [(True, "no known call launched"), (False, "Record host calls, too")])
+def test_calls_that_are_recorded_are_not_asked_for(recorded: bool, words: str) -> None:
+    for formats in (("kineto",), ("rocprofv3",), ("tenstorrent",), ()):
+        one = Finding("idle.unknown", "time", 10, "ns", 20, "", details={"host_recorded": recorded}, look=1)
+        said = remedy(one, formats=formats)
+        assert ("no known call launched" in said) == recorded
+        assert words in said or formats in (("rocprofv3",), ("tenstorrent",))
+
+
 #: The code of a finding -> a part of its remedy.
 BY_CODE = {
     "idle.host_synchronised": "no .item()",

@@ -37,6 +37,12 @@ SAID = {
     (*[1040, 1041] * 3, 2540, *[1040, 1039] * 4, 1900, 1040): (
         "Not steady: 2 single steps, #6 and #15, take 2.13 times as long as the others (2.22 ms instead of 1.04 ms)."
     ),
+    (1040, 1041, 1340, 1338, 1342, 1040, 1039, 1041): (
+        "Not steady: steps from #2 to #4 take 1.29 times as long as the others (1.34 ms instead of 1.04 ms)."
+    ),
+    (1040, 2541, 1040, 1039, 1041, 2539, 1040, 1038, 2540, 1040): (
+        "Not steady: 3 single steps, #1, #5 and #8, take 2.44 times as long as the others (2.54 ms instead of 1.04 ms)."
+    ),
     (3040, 1041, 1039, 1040, 1041, 1038): (
         "Warm-up: the first step, #0, takes 2.92 times as long as the others (3.04 ms instead of 1.04 ms)."
     ),
@@ -107,3 +113,12 @@ def test_a_third_more_is_found_in_six_steps(way: str, noise: float) -> None:
         times = 1e6 * np.exp(chance.normal(0, noise, 6))
         times[slow] *= 1.33
         assert [one.way for one in unsteady(times)] == [way]
+
+
+@pytest.mark.parametrize("queued", [0, 5])
+def test_steps_whose_work_was_still_queued_are_not_compared(queued: int) -> None:
+    """The host is far ahead; of the last steps no work is there, and their time on the host isn't the others'."""
+    spans = (600, 601, 599, 600, 601, 600)
+    assert not steps(*[140] * (6 + queued), spans=spans).unsteady
+    (slow,) = steps(*[140] * (6 + queued), spans=(*spans[:4], 900, 901)).unsteady
+    assert slow.way == "shift" and np.flatnonzero(slow.slow).tolist() == [4, 5]

@@ -20,6 +20,9 @@ WORK: list[Slice] = [
 ]
 
 
+KINDS = [("gemm", "kernel"), ("Memcpy HtoD (Pinned -> Device)", "memcpy"), ("gemm", "kernel")]
+
+
 def document(path: Path, processes: dict[int, str], threads: dict[tuple[int, int], str], slices: list[Slice]) -> Path:
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in processes.items()
@@ -43,7 +46,7 @@ def work(path: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["GPU 0", "GPU 0: AMD MI300X", "/device:GPU:0", "CUDA HW (0000:1b:00.0)", "CUDA device 0"]
+    "name", ["GPU 0", "GPU 0: AMD MI300X", "/device:GPU:0", "CUDA HW (0000:1b:00.0)", "CUDA device 0", "GPU"]
 )
 @pytest.mark.parametrize(
     "streams", [("stream 7", "stream 8"), ("Stream #7(Kernel)", "Stream #8(Memcpy)"), ("Queue 7", "Queue 8")]
@@ -61,6 +64,31 @@ def test_a_process_that_is_a_device(tmp_path: Path, name: str, streams: tuple[st
     assert [(one.key, one.total) for one in summary.heaviest["operation"]] == [("gemm", 40_000), ("copy", 10_000)]
     report = ktrace.read(path).report
     assert report.balanced()
+
+
+@pytest.mark.parametrize(
+    ("process", "thread", "place"),
+    [
+        ("GPU 1", "stream 7", (1, 7)),
+        ("GPU", "kernels", (0, None)),
+        ("GPU 1", "Steps", None),
+        ("worker", "stream 7", None),
+        ("GPU worker", "main", None),
+    ],
+)
+def test_tracks_that_are_texts(process: str, thread: str, place: tuple[int, int | None] | None, tmp_path: Path) -> None:
+    """Slices may name their process and thread by texts instead of numbers; these say whether it is a device."""
+    place_of = {"ph": "X", "pid": process, "tid": thread}
+    events = [{**place_of, "name": name, "ts": ts, "dur": dur} for name, _, _, ts, dur in WORK]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(events))
+    assert work(path) == ([(name, kind, *place) for name, kind in KINDS] if place else [])
+    summary = ktrace.summary(path)
+    assert summary.work == ("events" if place else "host") and not any(
+        "asynchronous" in line for line in summary.verdict
+    )
+    rows = ktrace.read(path).to_arrow()["events"].to_pylist()
+    assert {row["track"] for row in rows} == {None if place else f"{process}/{thread}"}
 
 
 def test_threads_that_are_streams(tmp_path: Path) -> None:

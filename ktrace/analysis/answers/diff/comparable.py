@@ -9,6 +9,7 @@ Whoever asks whether a change of code made it slower compares runs that are alik
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ktrace.analysis.answers.diff.comparison import Diff
@@ -16,6 +17,7 @@ from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.questions.phases.answer import PhasesAnswer
 from ktrace.analysis.work.findings import Finding
+from ktrace.naming.taxonomy import classify
 from ktrace.tables import Cell, percent, size
 
 #: A device counts if it is busy for this part of the time of the busiest one.
@@ -30,6 +32,9 @@ _LONGER, _KERNELS, _LIKE, _AS_LONG = 1.5, 2, 0.05, 0.25
 
 #: The calls of a mixture of work vary by chance: by so many standard deviations of as many independent ones.
 _CHANCE = 3.0
+
+#: Operations that multiply, in one precision.
+_PRODUCTS = ("gemm", "conv", "attention", "moe")
 
 #: How many versions are named.
 _VERSIONS = 3
@@ -80,6 +85,7 @@ def differences(diff: Diff) -> list[Finding]:
         *_of_versions(diff),
         *_of_batches(diff),
         *_of_sizes(diff),
+        *_of_precision(diff),
         *_of_work(diff),
     ]
 
@@ -169,6 +175,27 @@ def _of_shapes(diff: Diff) -> Iterator[Finding]:
         yield _differs("shapes", sum(others.values()), whole, {"operator": most, **shapes})
 
 
+def _of_precision(diff: Diff) -> Iterator[Finding]:
+    """Products most of whose time is of a precision that the other side lacks, by the names of their kernels."""
+    a, b = _precisions(diff.a), _precisions(diff.b)
+    for operation in sorted(a.keys() & b.keys(), key=lambda one: -sum(a[one].values())):
+        one, other = a[operation], b[operation]
+        time, whole = sum(ns for name, ns in one.items() if name not in other), sum(one.values())
+        if (percent(time, whole) or 0.0) >= _MOST:
+            names = {side: max(times, key=times.__getitem__) for side, times in (("a", one), ("b", other))}
+            yield _differs("precision", time, whole, {"operation": operation, **names}, "ns")
+
+
+def _precisions(side: Summary) -> dict[str, dict[str, float]]:
+    """The time of each precision of each operation that multiplies, where all names tell."""
+    times: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for group in side.groups.get("kernel", []):
+        labels = classify(group.name or group.key)
+        if labels.operation in _PRODUCTS:
+            times[labels.operation][labels.precision or ""] += group.total
+    return {operation: dict(of) for operation, of in times.items() if "" not in of}
+
+
 def _moved(side: Summary) -> dict[str, int]:
     """The size of each operation of collectives that has only one."""
     answer = side.answers.get("collective")
@@ -223,6 +250,7 @@ def _clause(one: Finding, diff: Diff) -> str:
         "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
         "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
         "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "precision": f"{told.get('operation')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
         "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
         "work": f"{a} counts {told.get('a')}, {b} {told.get('b')}",
         "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",

@@ -132,8 +132,7 @@ def findings(summary: Figures) -> list[Finding]:
     if not summary.total:
         return [*checks, *_hangs(summary), *summary.figures, *(summary.instead.findings() if summary.instead else ())]
     facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
-    taken = tuple(code for one in checks for code in check_of(one).takes)
-    ranked = _ranked([one for one in facts if not one.code.startswith(taken)], summary)
+    ranked = _ranked([one for one in facts if not _is_taken(one.code, summary)], summary)
     made = (
         replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats))
         for one in ranked
@@ -163,6 +162,10 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
         order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+        setup = sum(one.value for one in facts if one.code == "idle.setup" and (one.share or 0.0) >= _WORTH)
+        if order and setup:  # a program can't change it, but it is no little time
+            beside = replace(order[0], details={**order[0].details, "setup_ns": setup})
+            facts, order = [beside if one is order[0] else one for one in facts], [beside]
     return with_look(facts, order)
 
 
@@ -175,6 +178,11 @@ def _is_start(one: Finding) -> bool:
 def _is_unknown(claim: str, checks: list[Finding]) -> bool:
     """Whether a failed check takes a claim away, or makes it doubtful."""
     return any(claim in (*check_of(one).takes, *check_of(one).doubts) for one in checks)
+
+
+def _is_taken(code: str, summary: Figures) -> bool:
+    """Whether a failed check takes findings of a code away."""
+    return any(code.startswith(check_of(one).takes) for one in summary.checks)
 
 
 def _is_loss(one: Finding) -> bool:
@@ -290,6 +298,12 @@ def _causes(summary: Figures) -> dict[str, _Cause]:
     return causes
 
 
+def _has_calls(summary: Figures) -> bool:
+    """Whether calls are known to have launched some of the work."""
+    answer = summary.proofs.get("idle")
+    return isinstance(answer, IdleAnswer) and any(one.launches for one in answer.devices)
+
+
 def _outside(summary: Figures) -> list[Finding]:
     """What the devices lose before their first and after their last work, in the steps or the recording."""
     uses = [use for use in summary.devices if use.window and use.span]
@@ -321,7 +335,7 @@ def _losses(summary: Figures) -> list[Finding]:
     if not span:
         return []
     of = _RECORDED if _UNSEEN in causes else _OF_DEVICES
-    late = _straggler(summary, span)
+    late = None if _is_taken("straggler", summary) else _straggler(summary, span)
     losses = [_late(late, summary, span, of)] if late else []
     if not _has_compute(summary):
         return losses
@@ -330,6 +344,8 @@ def _losses(summary: Figures) -> list[Finding]:
         details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
         if host:
             details |= {"host_was_in": host.name, "host_time_ns": host.time}
+        if cause == "unknown":
+            details["host_recorded"] = _has_calls(summary)
         code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"
         losses.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
     return losses
@@ -355,13 +371,22 @@ def _waits(late: RankUse | None) -> int:
     return late.others_waited.total if late and late.others_waited else 0
 
 
+def _all_waits(summary: Figures, span: int) -> dict[str, Cell]:
+    """How long ranks waited for the last of them, where that matters and isn't the same one throughout."""
+    answer = summary.proofs.get("collective")
+    ranks = answer.ranks if isinstance(answer, CollectivesAnswer) and not _is_taken("straggler", summary) else ()
+    ends = (answer.ends or 0.0) if isinstance(answer, CollectivesAnswer) else 0.0
+    waits = sum(one.others_waited.total for one in ranks if one.others_waited and one.others_waited.median > ends)
+    return {"ranks_waited_ns": waits} if 100 * waits >= _WORTH * span else {}
+
+
 def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list[Finding]:
     """Communication and copies without compute at the same time, without the waiting for a rank that is late."""
     every = {
         kind: sum(getattr(use, f"exposed_{kind}") for use in summary.devices) for kind in ("communication", "copies")
     }
     every["communication"] -= _waits(late)
-    without: Mapping[str, Cell] = {"without_waiting_for_rank": late.label} if late else {}
+    told: Mapping[str, Cell] = {"without_waiting_for_rank": late.label} if late else _all_waits(summary, span)
     return [
         Finding(
             code := f"exposed.{kind}",
@@ -370,7 +395,7 @@ def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list
             "ns",
             span,
             of,
-            details=without if kind == "communication" else {},
+            details=told if kind == "communication" else {},
             evidence=summary.evidence.get(code, []),
         )
         for kind, time in every.items()

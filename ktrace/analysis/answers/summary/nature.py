@@ -56,7 +56,8 @@ def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str], catalo
         for nature, of_track in (("requests", _REQUEST), ("warps", _WARP)):
             if all(of_track.search(shape["track"]) for shape in shapes):
                 return nature
-        return "spans"
+        are_texts = formats == {"chrome"} and all(shape["pid"] is None for shape in shapes)
+        return "ranges" if are_texts else "spans"  # "pid": "worker", "tid": "main" is a thread that has no number
     if all(any(_BLOCK.match(name) for name in _places(shape, catalog)) for shape in shapes):
         return "warps"
     return "ranges" if formats <= _TRACES else "host"

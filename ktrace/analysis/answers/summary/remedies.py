@@ -51,6 +51,12 @@ _PYTHON = (
 
 _NOT_KNOWN = "Record host calls, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
 
+#: Where calls are recorded, and still nothing says why a device was idle.
+_NO_REASON = (
+    "Record every call and what streams wait for, also of other processes on the device: no known call launched the "
+    "work after these gaps, or nothing that was recorded kept it waiting."
+)
+
 #: What the name of a format begins with -> how its profilers record the calls of the host.
 _HOST_OF = (
     (("rocprof", "rocpd", "rpd", "roctracer"), "Record host calls, too: rocprofv3 --sys-trace."),
@@ -79,6 +85,8 @@ _REMEDIES = {
     "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
 }
 
+_UNBALANCED = "Find out why ranks come late, and when (--by collective: who waited for whom)."
+
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
 
@@ -92,6 +100,8 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
     """What to do about a finding that is worth a look, of an input that can answer these questions."""
     if not one.look:
         return ""
+    if one.code == "idle.unknown" and one.details.get("host_recorded"):
+        return _NO_REASON
     if one.code in ("idle", "idle.unknown"):
         options = (what for names, what in _HOST_OF if formats and all(name.startswith(names) for name in formats))
         return next(options, _NOT_KNOWN)
@@ -114,6 +124,8 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if not host or host == NO_SPAN or _STEP.match(host):
             return _PYTHON
         return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
+    if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
+        return f"{_UNBALANCED} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):
         return _INSIDE if "inside" in askable else _HEAVIEST
     return _REMEDIES.get(one.code, "")

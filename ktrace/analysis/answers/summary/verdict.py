@@ -194,6 +194,9 @@ def _because(idle: Finding, causes: list[Finding]) -> str:
     return f", {percent(most.value, idle.value) or 0:.1f}% of it because {reason}" if most and reason else ""
 
 
+#: Time outside of the devices' work is at both ends, if each has this part of it.
+_ONE_END = 0.2
+
 #: What is said where the work itself is what to look at.
 _LITTLE = "little time is lost between kernels, so look at the kernels"
 
@@ -204,16 +207,21 @@ def _look(order: list[Finding]) -> str:
         return ""
     first, *others = order
     if first.code.startswith("heaviest."):
-        return f"{_capital(_LITTLE)}, first at {_name(first)}."
+        return f"{_capital(_little(first))}, first at {_name(first)}."
     late = [one for one in others if one.code == "straggler"]
     then = "".join(f"; then at {_lost(one)}{_more(one) if late else ''}" for one in (late or others)[:1])
     return f"Look first at {_lost(first)} of {first.of}{_more(first)}{then}."
 
 
+def _little(one: Finding) -> str:
+    """That little is lost beside the heaviest work, but for what a program does once."""
+    return f"apart from one-time set-up, {_LITTLE}" if "setup_ns" in one.details else _LITTLE
+
+
 def in_words(one: Finding) -> str:
     """What a finding that is worth a look is about, beside its figures."""
     if one.code.startswith("heaviest."):
-        return f"{_name(one)}; {_LITTLE}"
+        return f"{_name(one)}; {_little(one)}"
     return f"{_place(one)}{_more(one)}"
 
 
@@ -231,9 +239,10 @@ def _place(one: Finding) -> str:
         without_wait = f", waiting for rank {late} left out" if late is not None else ""
         return f"exposed {one.code.partition('.')[2]}{without_wait}"
     if one.code == "outside":
-        before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
         whose = "CPU" if one.details.get("host_recorded", True) else "time"
-        return f"the {whose} {'before the first' if before else 'after the last'} device work"
+        ends = (("before_ns", "before the first"), ("after_ns", "after the last"))
+        where = [words for key, words in ends if float(one.details[key] or 0) >= _ONE_END * one.value]
+        return f"the {whose} {' and '.join(where)} device work"
     return _PLACES[str(one.details.get("cause", "unknown"))]
 
 
@@ -242,6 +251,8 @@ def _more(one: Finding) -> str:
     told = one.details
     if one.code == "straggler":
         return f"; it is last in {told['last']:,} of {told['joint']:,} collectives"
+    if "ranks_waited_ns" in told:
+        return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them"
     if "host_was_in" in told:
         host = shortened(str(told["host_was_in"]), _WIDTH)
         return f"; the CPU was longest in {host}, {brief(float(told['host_time_ns'] or 0))}"

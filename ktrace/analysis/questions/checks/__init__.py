@@ -146,6 +146,16 @@ CHECKS: dict[str, Check] = {
         ("busy", "heaviest"),
         "Look at the units of the durations, and at the clocks of host and device.",
     ),
+    "waits_for_nothing": Check(
+        "a device that calls wait for has work",
+        lambda one: (
+            f"Calls waited for their device for {brief(one.whole or 0)}, {brief(one.value)} of it while nothing ran "
+            "there: what it did isn't recorded, or durations are too short"
+        ),
+        ("idle", "little", "outside", "exposed"),
+        ("busy", "heaviest"),
+        "Record all that the device does (larger buffers, the nodes of graphs), and look at the units of durations.",
+    ),
     "wait_before_record": Check(
         "an event is recorded before it is waited for",
         lambda one: (
@@ -250,6 +260,16 @@ CHECKS: dict[str, Check] = {
         ("straggler",),
         ("exposed.communication",),
         "Give the traces of all ranks.",
+        partial=True,
+    ),
+    "queued_at_end": Check(
+        "the recording ends after the work that it launches",
+        lambda one: (
+            f"{_of(one)} launches were still queued when the recording of the device ended: their work isn't in it"
+        ),
+        (),
+        ("heaviest", "busy"),
+        "Synchronise before the profiler stops.",
         partial=True,
     ),
     "clock_repaired": Check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
-from ktrace.analysis.work.gaps import gaps_of
+from ktrace.analysis.work.gaps import SETUP_CALL, gaps_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
@@ -29,6 +30,7 @@ from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import truth
 from ktrace.report import MOVED_CLOCKS, Doubts, MovedClock, Report
 from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
+from ktrace.stages.select.intervals import Intervals
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
@@ -63,12 +65,17 @@ def examine(recording: Recording) -> list[Finding]:
     if len(recording.work) and recording.work.is_on_devices:
         found += _of_work(recording)
     found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording), *_ranks_missing(recording)]
-    order = list(CHECKS)
+    order, codes = list(CHECKS), {one.code for one in found}
+    if codes & _CLOCKS:  # how long the recording is isn't known
+        found = [one for one in found if one.code != _LITTLE]
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
 
 _API = KINDS.index("api")
+
+#: What says that host and device have different clocks, and that there is little device work in the time of both.
+_CLOCKS, _LITTLE = {f"{PREFIX}cause_after_effect", f"{PREFIX}work_outlasts_wait"}, f"{PREFIX}little_recorded"
 
 #: Calls that launch kernels at once, each of which has at least one, and those that copy or fill memory.
 _LAUNCHES = re.compile(r"(?<!Append)Launch(Cooperative)?Kernel|GraphLaunch|EnqueueKernelLaunch|EnqueueNDRange", re.I)
@@ -80,8 +87,8 @@ _WAITS = re.compile(r"Synchronize", re.I)
 def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
     for find in (
-        *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _overlaps, _graphs_whole),
-        *(_disjoint, _little_recorded, _quantised),
+        *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _idle_waits, _overlaps),
+        *(_graphs_whole, _disjoint, _little_recorded, _quantised),
     ):
         yield from find(recording)
 
@@ -147,6 +154,29 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
         found.add(events, known[some], late[some], int(same.sum()))
     _after_stream_waits(recording, found)
     yield from found.finding("work_outlasts_wait", "late_ns")
+
+
+#: Calls wait for nothing, if they do so for this part of their time and of that of the device, and for so many ns.
+_FOR_NOTHING, _OF_TIME, _LASTING = 0.5, 0.05, 1_000_000
+
+
+def _idle_waits(recording: Recording) -> Iterator[Finding]:
+    """Calls that wait for a device which has nothing to do, after the first work that was launched."""
+    gathered, waited, whole, busy = recording.gathered, 0, 0, 0
+    for events in recording.work.each():
+        launched = np.flatnonzero(events.call >= 0)
+        spans = gathered.spans.for_source(events.source)
+        if not len(launched) or len(events.places[1]) > 1:
+            continue  # a call waits for the device of its thread
+        waits = gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API) & (spans["dur"] > 0)
+        waits &= spans["ts"] > events.ts[launched].min()
+        calls = Intervals.union(spans["ts"][waits], (spans["ts"] + spans["dur"])[waits])
+        work = Intervals.union(events.ts, events.ts + events.dur)
+        waited, whole = waited + calls.length, whole + int(events.spans.sum())
+        busy += int((work.until(calls.end) - work.until(calls.begin)).sum())
+    nothing = 0 if recording.is_part else waited - busy
+    if nothing >= _LASTING and nothing >= _FOR_NOTHING * waited and nothing >= _OF_TIME * whole:
+        yield Finding(PREFIX + "waits_for_nothing", "time", nothing, "ns", waited, "the waiting")
 
 
 def _after_stream_waits(recording: Recording, found: _Violations) -> None:
@@ -325,27 +355,42 @@ def _as_duration(recording: Recording) -> Iterator[Finding]:
     """Work whose duration is its begin, or its end."""
     found = _Violations(recording.work)
     for events in recording.work.each():
-        rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= 1_000_000_000))
+        rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= _LONG_BEGIN))
+        if len(np.unique(events.dur[rows])) < _ALIKE:
+            rows = rows[events.dur[rows] >= _LONGER_BEGIN]
         found.add(events, rows, events.dur[rows], len(events))
     yield from found.finding("time_as_duration", "longest_ns")
 
 
+#: A duration that is the time stamp is no chance from the second of these times in ns on, or in several places from the
+#: first on.
+_LONG_BEGIN, _LONGER_BEGIN, _ALIKE = 1_000_000, 1_000_000_000, 3
+
 #: So many pieces of work of so many durations tell of what these are multiples, at least this, in ns.
 _FEW, _DIFFERENT, _COARSE = 16, 4, 10_000
 
+#: Begins and few durations that are multiples of so many ns may be made regular by people; clocks count in others.
+_BY_PEOPLE = 1_000
+
 
 def _quantised(recording: Recording) -> Iterator[Finding]:
-    """Durations that are all multiples of a long time."""
-    step, count, most = 0, 0, 0
+    """Durations that are all multiples of a long time; where they are few, begins tell it, too."""
+    step, since, count, most = 0, 0, 0, 0
     different: set[int] = set()
+    begins: set[int] = set()
     for events in recording.work.each():
         for first in range(0, len(events), 1 << 10):
-            step = int(np.gcd.reduce(events.dur[first : first + (1 << 10)], initial=step))
+            some = slice(first, first + (1 << 10))
+            step = int(np.gcd.reduce(events.dur[some], initial=step))
             if 0 < step < _COARSE:
                 return
+            since = int(np.gcd.reduce(events.ts[some] - events.ts[0], initial=since))
         different.update(np.unique(events.dur[: 1 << 16]).tolist())
+        begins.update(np.unique(events.ts[: 1 << 16]).tolist())
         count, most = count + len(events), max(most, int(events.dur.max(initial=0)))
-    if step and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
+    if len(different - {0}) < _DIFFERENT and math.gcd(step, since) % _BY_PEOPLE:
+        step, different = math.gcd(step, since), begins
+    if step >= _COARSE and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
         yield Finding(PREFIX + "times_quantised", "time", step, "ns", None, "", {}, None, {"work": count})
 
 
@@ -375,8 +420,8 @@ _HARDLY, _BESIDE_CAPTURES, _LONG = 0.5, 2.0, 10_000_000
 
 
 def _little_recorded(recording: Recording) -> Iterator[Finding]:
-    """Device work that fills next to nothing of the recording."""
-    span = recording.span or 0
+    """Device work that fills next to nothing of the recording, without what is set up once before it."""
+    span = (recording.span or 0) - max((_set_up(events, recording) for events in recording.work.each()), default=0)
     busy = max((use.busy for use in recording.devices), default=0)
     there = max((use.span for use in recording.devices), default=0)
     if recording.is_part or span < _LONG or not 0 < 100 * busy < _BESIDE_CAPTURES * span:
@@ -386,7 +431,15 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
     if is_capture or (100 * busy < _HARDLY * span and 10 * there < span):
         details: dict[str, Any] = {"devices_span_ns": there}
         details |= {"captured": captured, "launches": launches} if is_capture else {}
-        yield Finding(PREFIX + "little_recorded", "time", busy, "ns", span, "the recording", {}, None, details)
+        yield Finding(_LITTLE, "time", busy, "ns", span, "the recording", {}, None, details)
+
+
+def _set_up(events: Events, recording: Recording) -> int:
+    """How long calls that set something up took before the first work of a source."""
+    spans = recording.gathered.spans.for_source(events.source)
+    is_setup = recording.gathered.spans.named(SETUP_CALL.search)[spans["name"]] & (spans["kind"] == _API)
+    rows = np.flatnonzero(is_setup & (spans["ts"] < events.ts.min(initial=np.iinfo(np.int64).max)))
+    return Intervals.union(spans["ts"][rows], spans["ts"][rows] + spans["dur"][rows]).length
 
 
 def _captured(recording: Recording) -> tuple[int, int]:
@@ -419,12 +472,20 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
 
 
+#: More launches than a stream queues aren't waiting at the end of a recording: their work is lost. Fewer are said where
+#: they are this part of all.
+_QUEUE, _MANY = 4_096, 0.05
+
+
 def _launches_lost(recording: Recording) -> Iterator[Finding]:
-    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all."""
+    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all.
+
+    Apart from these are those whose work was still queued when the recording ended.
+    """
     gathered, work = recording.gathered, recording.work
     if recording.is_part:
         return
-    lost = launches = copies = 0
+    lost = queued = launches = copies = 0
     shown: list[Evidence] = []
     for source in gathered.spans.sources:
         if source in gathered.unset:
@@ -437,17 +498,29 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
             has_work[events.call[events.call >= 0]] = True
             if not has_work.any() or not events.is_correlated:
                 continue  # the source doesn't say which call launched what
-            rows = rows[spans["ts"][rows] <= events.calls["ts"][has_work].max()]
             missing = rows[~is_among(spans["id"][rows], events.calls["id"][has_work])]
+            until = max(int(events.calls["ts"][has_work].max()), _last_wait(events, spans, gathered))
+            waiting = spans["ts"][missing] > until
+            if np.count_nonzero(waiting) <= _QUEUE:
+                missing, queued = missing[~waiting], queued + int(np.count_nonzero(waiting))
         else:
             others = _calls_named(spans, gathered, _COPIES.match)
             copies += len(others)
             rows = missing = np.concatenate([rows, others])
         lost, launches = lost + len(missing), launches + len(rows)
         shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
-    if lost and lost >= PART * launches:
+    if lost and lost >= PART * (launches - queued):
         figures = "launches", lost, "count", launches, "launches"
         yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
+    elif queued >= _MANY * launches and queued:
+        yield Finding(PREFIX + "queued_at_end", "launches", queued, "count", launches, "launches")
+
+
+def _last_wait(events: Events, spans: dict[str, Any], gathered: WorkInput) -> int:
+    """When the last call began that waited for the only device of a source, so that all launched before it has run."""
+    waits = gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API) & (spans["dur"] > 0)
+    never = np.iinfo(np.int64).min
+    return int(spans["ts"][waits].max(initial=never)) if len(events.places[1]) == 1 else never
 
 
 def _calls_named(spans: dict[str, Any], gathered: WorkInput, test: Callable[[str], object]) -> Int64:

@@ -232,6 +232,12 @@ class DeviceWork:
         return later
 
     @cached_property
+    def waited(self) -> Bools:
+        """Which work was done when its call returned, which took longer for it than launches take."""
+        longer: Bools = self.end - self.call_begin > self._usual[self.place]
+        return self.launched & longer & (self.call_end >= self.end)
+
+    @cached_property
     def _by_end(self) -> Int64:
         """The work in the order of its end."""
         return np.lexsort((self.begin, self.end))
@@ -293,9 +299,9 @@ _STREAM_WAIT = re.compile(r"stream[ _]*wait", re.I)
 _EVENT_SYNC = re.compile(r"event[ _]*sync", re.I)
 _STREAM_SYNC = re.compile(r"stream[ _]*sync", re.I)
 
-#: A copy to memory that isn't pinned returns when it has ended, even if its call is asynchronous (CUDA's API
-#: synchronization behavior).
-_TO_PAGEABLE = re.compile(r"-> ?Pageable", re.I)
+#: The memory that a copy goes to. If that isn't pinned, its call returns when it has ended, even if it is asynchronous
+#: (CUDA's API synchronization behavior); where the source doesn't say, times tell.
+_MEMORY = re.compile(r"-> ?(\w+)", re.A)
 
 #: A stream without work.
 _NO_STREAM = -2
@@ -352,8 +358,9 @@ class Syncs:
         for row, copy, shape in zip(calls.tolist(), copies.tolist(), device.shape[copies].tolist(), strict=True):
             if row < 0:
                 continue
-            name = names[self._threads.names[row]]
-            if ("memcpy" in name.lower() and "async" not in name.lower()) or _TO_PAGEABLE.search(shapes[shape]["name"]):
+            name, memory = names[self._threads.names[row]].lower(), _MEMORY.search(shapes[shape]["name"])
+            returned_late = device.waited[copy] if memory is None else memory[1].lower() == "pageable"
+            if ("memcpy" in name and "async" not in name) or returned_late:
                 waits[row] = copy, -1, -1
         return waits
 
