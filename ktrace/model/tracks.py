@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -98,7 +98,7 @@ def arrange(tracks: Sequence[Track], catalog: Catalog, *, alone: bool = True) ->
 
         python3
           thread 4242
-          GPU 0 NVIDIA H100
+          GPU 0 · NVIDIA H100
             stream 7
     """
     processes: dict[Process, Node] = {}
@@ -147,7 +147,7 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
     ranks = [rank_of(key, catalog) for key in keys]
     lowest: dict[str | None, int] = {}
     for host, rank in zip(hosts, ranks, strict=True):
-        lowest[host] = min(lowest.get(host, _NO_RANK), _NO_RANK if rank is None else rank)
+        lowest[host] = min(lowest.get(host, NO_RANK), NO_RANK if rank is None else rank)
     several_hosts, several_ranks = (len({*values} - {None}) > 1 for values in (hosts, ranks))
     places = []
     for node, host, rank in zip(processes, hosts, ranks, strict=True):
@@ -157,14 +157,14 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
         name = f"{node.shown.name} ({', '.join(words)})" if alone and words else node.shown.name
         node.shown = replace(node.shown, name=name, labels=tuple(labels), plain=node.shown.name)
         by_host = (lowest[host], host is None, natural(host or "")) if several_hosts else ()
-        by_rank = (_NO_RANK if rank is None else rank,) if several_ranks else ()
+        by_rank = (NO_RANK if rank is None else rank,) if several_ranks else ()
         places.append((by_host, by_rank, _place(node)))
     order = sorted(range(len(processes)), key=places.__getitem__)
     return [processes[number] for number in order]
 
 
 #: Sorts after all ranks.
-_NO_RANK = 1 << 62
+NO_RANK = 1 << 62
 
 
 def natural(text: str) -> list[tuple[int, str]]:
@@ -287,7 +287,7 @@ def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
     name = entry.name if entry else None
     if kind == "device":
         word = device_word(entry.name if entry else None, entry.facts if entry else {})
-        name = f"{word} {track.device}" + (f" {model}" if (model := without_number(name, track.device, word)) else "")
+        name = f"{word} {track.device}" + (f" · {model}" if (model := without_number(name, track.device, word)) else "")
     shown = name or _name_by_number(kind, track)
     return Shown(shown, entry.order, entry.facts.get("description")) if entry else Shown(shown)
 
@@ -340,9 +340,9 @@ def _entry(entity: str, track: Track, catalog: Catalog) -> Entry | None:
     return None
 
 
-def give_ids(numbers: Sequence[int | None], highest: int) -> list[int]:
-    """Unique ids: the wanted number if it is free and from 1 to `highest`, else the lowest number that isn't wanted."""
-    claimed = set(numbers)
+def give_ids(numbers: Sequence[int | None], highest: int, kept: Set[int | None] = frozenset()) -> list[int]:
+    """Unique ids: the wanted number if it is free and from 1 to `highest`, else the lowest not wanted and not kept."""
+    claimed = {*numbers, *kept}
     free = (number for number in count(1) if number not in claimed)
     given: dict[int, None] = {}
     for number in numbers:

@@ -46,7 +46,7 @@ def devices(summary: Summary) -> list[Section]:
 
 
 def called(use: DeviceUse, uses: Sequence[DeviceUse]) -> str:
-    """What tells a device apart stands first: rank 5 · GPU 0 H100; the model where there are several."""
+    """What tells a device apart stands first: rank 5 · GPU 0 · H100; the model where there are several."""
     if use.rank is None or sum(one.rank == use.rank and one.device == use.device for one in uses) > 1:
         return use.label
     words = [f"rank {use.rank}"] + ([f"GPU {use.device}"] if use.device is not None else [])

@@ -22,14 +22,17 @@ from ktrace.viewer.server import Answered, Channel, File, PortTaken, Served, Ser
 UI = "https://ui.perfetto.dev"
 
 #: Groups with the streams of GPUs: "Render Stage" below "GPU" (v52), "Hardware Queues" (later), and processes of
-#: devices: "NVIDIA H100 #0 1", where 1 is the process id.
-GPU_TRACKS = r"^GPU$|Render Stage|Hardware Queues| #[0-9]+ [0-9]+( |$)"
+#: devices: "NVIDIA H100 · GPU 0", or "GPU 0 · NVIDIA H100 · id 12" where another process has that id.
+GPU_TRACKS = r"^GPU$|Render Stage|Hardware Queues|(^|: |· )([A-Z]PU|MTIA|id) [0-9]+( \(.*\))?$"
 
 ALL_TRACKS = "."
 
 #: The paths of the lines of streams of a machine's first devices, up to four of each of the first ranks: more lines
 #: would leave no space for others, since the UI keeps what is pinned in view and doesn't scroll it.
-PINNED_STREAMS = r"^(?!rank ([4-9]|[1-9][0-9]+): )[^>]* #[0-3] [0-9]+( [^>]*)? > [^>]* [0-9]+$"
+PINNED_STREAMS = (
+    r"^(?!rank ([4-9]|[1-9][0-9]+): )([^>]*(: |· ))?([A-Z]PU|MTIA) [0-3]( · [^>]*id [0-9]+)?( \([^>]*\))?"
+    r" > [^>]* [0-9]+$"
+)
 
 #: The page of the UI with the GPU Compute tab and the streams of each process, plugins that v58 leaves disabled.
 PAGE = f"{UI}/?enablePlugins=com.meta.GpuCompute,dev.perfetto.GpuByProcess"

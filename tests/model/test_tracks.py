@@ -41,7 +41,7 @@ def test_tracks_nest_by_their_numbers() -> None:
     found = arrange(tracks, facts)
     assert outline(found) == [
         "python3",
-        ["main", ["NVTX"], "GPU 0 H100", ["stream 7"], "events"],
+        ["main", ["NVTX"], "GPU 0 · H100", ["stream 7"], "events"],
         "run",
         ["log"],
         "fp16",
@@ -121,13 +121,13 @@ def test_devices_and_streams_come_by_their_numbers_unless_the_catalog_has_an_ord
     ("fact", "shown"),
     [
         ({}, "GPU 4"),
-        ({"name": "H100"}, "GPU 4 H100"),
+        ({"name": "H100"}, "GPU 4 · H100"),
         ({"facts": '{"kind": "NPU"}'}, "NPU 4"),
-        ({"name": "Ascend910B", "facts": '{"kind": "NPU"}'}, "NPU 4 Ascend910B"),
+        ({"name": "Ascend910B", "facts": '{"kind": "NPU"}'}, "NPU 4 · Ascend910B"),
         ({"name": "TPU 4"}, "TPU 4"),
         ({"name": "/device:TPU:4"}, "TPU 4"),
-        ({"name": "TPU v5e"}, "TPU 4 TPU v5e"),
-        ({"name": "OUTPUT"}, "GPU 4 OUTPUT"),
+        ({"name": "TPU v5e"}, "TPU 4 · TPU v5e"),
+        ({"name": "OUTPUT"}, "GPU 4 · OUTPUT"),
         ({"name": "GPU", "facts": '{"kind": 7}'}, "GPU 4"),
     ],
 )

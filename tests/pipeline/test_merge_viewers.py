@@ -80,7 +80,7 @@ def test_queues_and_gpus_are_told_apart(merged: Path) -> None:
     ]
     text = merged.read_bytes()
     for rank in (0, 2, 3, 10):
-        assert f"rank {rank}: NVIDIA H100 80GB HBM3 #0".encode() in text
+        assert f"rank {rank}: GPU 0 · NVIDIA H100 80GB HBM3".encode() in text
 
 
 def test_no_arrow_and_no_process_is_of_two_sources(merged: Path, four: list[Path], tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_one_rank_alone_is_written_as_ever(tmp_path: Path) -> None:
         tmp_path / "a.perfetto", "select raw_id from machine", "select name from process where name is not null"
     )
     assert [row["raw_id"] for row in machines] == [0]
-    assert sorted(row["name"] for row in processes) == ["NVIDIA H100 80GB HBM3 #0", "python3"]
+    assert sorted(row["name"] for row in processes) == ["NVIDIA H100 80GB HBM3 · GPU", "python3"]
 
 
 def test_an_archive_has_a_trace_a_rank_and_a_manifest(four: list[Path], tmp_path: Path) -> None:

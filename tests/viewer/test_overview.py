@@ -88,7 +88,7 @@ def test_a_part_of_the_overview_opens_in_the_ui(context: Any, tmp_path: Path) ->
         page, wrong = drawn(context, view.link)
         assert page.evaluate(DRAWN) > 1000
         assert [name.strip() for name in page.locator(".lane .name").all_inner_texts()][:5] == [
-            *("steps", "ranges", "▾GPU 0 NVIDIA H100 80GB HBM3", "stream 7 steps", "context 1 ranges")
+            *("steps", "ranges", "▾GPU 0 · NVIDIA H100 80GB HBM3", "stream 7 steps", "context 1 ranges")
         ]
         brush(page, 0.3, 0.7)
         slices = int(page.inner_text("#selected").split()[-5].replace(",", ""))

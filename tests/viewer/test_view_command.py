@@ -59,8 +59,9 @@ def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "matches"),
     [
-        *(("GPU", True), ("Hardware Queues", True), ("Render Stage", True), ("NVIDIA H100 80GB HBM3 #0 1", True)),
-        *(("rank 3: NVIDIA H100 #0 12 (machine 1)", True), ("GPU #2 1", True)),
+        *(("GPU", True), ("Hardware Queues", True), ("Render Stage", True), ("NVIDIA H100 80GB HBM3 · GPU 0", True)),
+        *(("rank 3: NVIDIA H100 · GPU 0 (machine 1)", True), ("GPU 2", True), ("on n1: NPU 2", True)),
+        *(("rank 3: GPU 0 · NVIDIA H100 · id 12", True), ("steps", False), ("GPU 0 stream     7", False)),
         *(("python3 4242", False), ("stream 7", False), ("GPU 0 stream 7", False), ("main thread 4242", False)),
     ],
 )
@@ -72,12 +73,13 @@ def test_devices_are_expanded_and_nothing_else(name: str, matches: bool) -> None
     ("path", "matches"),
     [
         *(
-            ("NVIDIA H100 80GB HBM3 #0 1 > stream 7", True),
-            ("rank 3: NVIDIA H100 #3 12 (machine 1) > stream 7 1001", True),
+            ("NVIDIA H100 80GB HBM3 · GPU 0 > stream 7", True),
+            ("rank 3: NVIDIA H100 · GPU 3 (machine 1) > stream 7 1001", True),
+            ("rank 3: GPU 0 · NVIDIA H100 · id 12 (machine 1) > stream 7", True),
         ),
-        *(("NVIDIA H100 #4 5 > stream 7", False), ("rank 4: NVIDIA H100 #0 12 > stream 7", False)),
-        *(("NVIDIA H100 #0 1", False), ("NVIDIA H100 #0 1 > clock (MHz)", False)),
-        *(("python3 4242 > pt_autograd_0 4300", False), ("GPU > Hardware Queues > NVIDIA H100 #0 1 stream 7", False)),
+        *(("NVIDIA H100 · GPU 4 > stream 7", False), ("rank 4: NVIDIA H100 · GPU 0 > stream 7", False)),
+        *(("GPU 0 · NVIDIA H100", False), ("NVIDIA H100 · GPU 0 > clock (MHz)", False)),
+        *(("python3 4242 > pt_autograd_0 4300", False), ("GPU > Hardware Queues > GPU 0 stream 7", False)),
     ],
 )
 def test_streams_of_the_first_devices_are_pinned(path: str, matches: bool) -> None:

@@ -3,7 +3,7 @@
 Above all processes, open: the steps, and for each stream what it does.
 
     steps                         |#3       ||#4       |    from the ranges of a thread
-    NVIDIA H100 #0 stream 7       |gemm|atten|gemm |        runs of work of one operation, named after it
+    GPU 0 stream 7                |gemm|atten|gemm |        runs of work of one operation, named after it
 
 A track of TrackEvents without process, thread and parent stands at the viewer's root if it has slices and a child with
 data; without a child it lands in a closed group (UI of v52 to v58). So each has a counter below it: how long a step
@@ -13,7 +13,7 @@ which it is busy.
 
 A process for each device, with a thread for each busy stream: what the overview of a viewer shows.
 
-    NVIDIA H100 #0                      a process
+    NVIDIA H100 · GPU 0                 a process
       stream 7    |busy|  |busy    |    slices of the category "derived": pieces of time in which the stream is busy
 
 Viewers open with the group of render stages closed, and their overview counts slices of threads alone. The packets have
@@ -22,6 +22,7 @@ a sequence of their own, with a number above those of all others.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -45,7 +46,7 @@ from ..sidecar import DERIVED_SEQUENCES
 from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
 from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
 from .busy_pieces import BUSY, CATEGORY, NOTE, BusyPieces, Pieces
-from .descriptors import Descriptors, in_order_of_names, merge_key, with_tids
+from .descriptors import Descriptors, merge_key, with_tids
 from .fields import CodedField, ConstantField, Field, PieceTable, VarintField, number_field
 from .render_stages import Gpu, Gpus
 from .sequences import Events, Packets, packet
@@ -251,6 +252,14 @@ def events_of(
     return texts.fresh(), events, np.concatenate(times) if times else np.zeros(0, np.int64)
 
 
+def padded(name: str, digits: int) -> str:
+    """The name of a track at the root for viewers, which sort by name: numbers have spaces before them.
+
+    A page shows several spaces as one.
+    """
+    return re.sub(r"[0-9]+", lambda number: number[0].rjust(digits), name)
+
+
 #: Tracks at the root have uuids above those of devices and their threads.
 _ROOTS = (1 << 62) + (1 << 47)
 
@@ -305,7 +314,7 @@ class DeviceProcesses:
         threads: dict[int, _Thread] = {}
         for number, streams in streams_of.items():
             gpu = self._gpus.gpus[number]
-            named = with_tids([gpu.pid, *gpu.tids], _stream_names(streams, self._tracks))
+            named = with_tids(gpu.pid, gpu.tids, _stream_names(streams, self._tracks))
             for place, (one, (tid, name)) in enumerate(zip(streams, named, strict=True)):
                 thread = threads[one] = _Thread(gpu.pid, tid, gpu.uuid + 1 + place, name)
                 packets.append(packet(sequence.later() + _thread(gpu.uuid, thread, place)))
@@ -325,17 +334,17 @@ class DeviceProcesses:
         streams_of = self._streams_of(pieces)
         numbers = {one: number for number, streams in streams_of.items() for one in streams}
         names: dict[int, str] = {}
-        for number, streams in streams_of.items():
+        for number, streams in sorted(streams_of.items()):
             gpu = self._gpus.gpus[number]
             led = _short(gpu) if len(streams_of) > 1 or ": " in gpu.label else ""
             named = zip(streams, _stream_names(streams, self._tracks), strict=True)
             names |= {one: f"{led} {name}".strip() for one, name in sorted(named, key=lambda pair: natural(pair[1]))}
         drawn = chosen(names, busy, numbers.__getitem__)
-        tracks = [*steps, *(runs_track(names[one], pieces.of_track(one), found, taken) for one in drawn)]
+        runs = (runs_track(names[one], pieces.of_track(one), found, taken) for one in drawn)
+        tracks = [*(replace(track, name=f" {track.name}") for track in steps), *runs]
         if not tracks:
             return b"", None
-        titles = in_order_of_names([track.name for track in tracks])
-        tracks = [replace(track, name=name) for track, name in zip(tracks, titles, strict=True)]
+        tracks = [replace(track, name=padded(track.name, self._tracks.digits)) for track in tracks]
         uuids = [self._first_root + 2 * number for number in range(len(tracks))]
         described = [
             one
@@ -388,14 +397,13 @@ def _stream_names(streams: Sequence[int], tracks: Descriptors) -> list[str]:
 def _short(gpu: Gpu) -> str:
     """What tells a GPU from the others: its rank or host, else its number."""
     first, colon, _ = gpu.label.partition(": ")
-    number = gpu.label.rpartition(" ")[2]
-    return first if colon else f"GPU {number}" if number.startswith("#") else gpu.label
+    return first if colon else gpu.label.partition(" · ")[0]
 
 
 def _process(gpu: Gpu, rank: int, note: str) -> bytes:
     process = (
         int_field(f.PROCESS_DESCRIPTOR["pid"], gpu.pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], gpu.label)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], gpu.process_name)
         + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
     )
     return bytes_field(

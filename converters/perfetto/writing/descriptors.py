@@ -4,7 +4,7 @@ root                      uuid 0: processes and threads are in our order
   python3                 ProcessDescriptor; the viewer adds the process id to its name
     pt_main_thread        ThreadDescriptor; the viewer adds the thread id to its name
     queue                 a track; slices that overlap without nesting are on a second one, which is drawn below it
-  NVIDIA H100 #0          the process of a device (`derived_tracks.py`)
+  NVIDIA H100 · GPU 0     the process of a device (`derived_tracks.py`): the viewer adds the process id, its number
     context 1             a track
     power                 CounterDescriptor
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import count
 
 from ktrace.model.catalog import Catalog
@@ -70,7 +70,7 @@ class Descriptors:
         self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog, alone=alone)
-        self._pids = _pids(self._processes, machine_of)
+        self._pids = _pids(self._processes, machine_of, {track.device for track in tracks})
         self._gpus: dict[int, Gpu] = {}  # id of a device below a process -> the GPU whose process has its tracks
         self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
         self._threads: dict[int, str] = {}  # id of a node that only a viewer calls a thread -> its name without the id
@@ -96,21 +96,22 @@ class Descriptors:
         for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
             self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
         self._queues = self._queue_names()
+        #: How many digits the longest number of a rank, a device or a stream has.
+        self.digits = max(map(len, re.findall("[0-9]+", " ".join(_names(self._processes)))), default=1)
 
     def _add_threads(self, process: Node, pid: int) -> None:
         """Makes threads of text tracks below a process: all if it has no others, else what ktrace explains."""
         taken = [self._tids[id(node)] for node in process.children if id(node) in self._tids]
         texts = [node for node in process.children if node.kind == "track"]
         texts = [node for node in texts if not taken or node.shown.name in _EXPLAINED]
-        for node, (tid, name) in zip(texts, with_tids([pid, *taken], [n.shown.name for n in texts]), strict=True):
+        for node, (tid, name) in zip(texts, with_tids(pid, taken, [n.shown.name for n in texts]), strict=True):
             self._tids[id(node)], self._threads[id(node)] = tid, name
 
     def add_devices(self, gpus: Gpus, machine: int) -> None:
         """Puts the tracks of the devices of a machine below processes of their own, which get their ids here."""
-        taken = set(self._pids.values())
-        free = (pid for pid in count(1) if pid not in taken)
-        for gpu in gpus.gpus:
-            gpu.pid, gpu.uuid = next(free), _DEVICES + (machine << 48) + (gpu.number << 24)
+        pids = _in_turn(set(self._pids.values()), [gpu.ordinal for gpu in gpus.gpus])
+        for gpu, pid in zip(gpus.gpus, pids, strict=True):
+            gpu.pid, gpu.uuid = pid, _DEVICES + (machine << 48) + (gpu.number << 24)
         tracks: dict[int, list[Node]] = {}
         for device in (node for process in self._processes for node in process.children if node.kind == "device"):
             numbers = [node.number for node in device.walk() if node.number is not None]
@@ -130,7 +131,7 @@ class Descriptors:
             names = [f"{distinguishing(owner)} {name}" for owner, name in zip(owners, names, strict=True)]
         explained = [number for number, node in enumerate(nodes) if node.shown.name in _EXPLAINED]
         streams = [node.key.stream for node in nodes if isinstance(node.key, Track)]
-        threads = with_tids([gpu.pid, *(one for one in streams if one and one > 0)], [names[one] for one in explained])
+        threads = with_tids(gpu.pid, [one for one in streams if one is not None], [names[one] for one in explained])
         for one, (tid, name) in zip(explained, threads, strict=True):
             self._tids[id(nodes[one])], self._threads[id(nodes[one])] = tid, name
             gpu.tids.append(tid)
@@ -290,10 +291,11 @@ class Descriptors:
         return self._names.get(id(node), node.shown.name)
 
     def _lane_name(self, node: Node) -> str:
-        """The name of a further row: below a thread, that which the viewer gives the thread, and why there is a row."""
+        """The name of a further row: below a thread, why there is one, to which a viewer adds the thread's id."""
         if id(node) not in self._tids:
             return self._name(node)
-        return f"{self._thread_name(node) or 'Thread'} {self._tids[id(node)]} (overlapping)"
+        name = self._thread_name(node)
+        return f"{name}, overlapping" if name else "overlapping"
 
     def _thread_name(self, node: Node) -> str:
         name = self._threads.get(id(node))
@@ -350,6 +352,15 @@ class Descriptors:
         self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
 
 
+def _names(processes: Sequence[Node]) -> Iterator[str]:
+    """Yields what tells processes apart, the names of all streams, and the numbers of all devices."""
+    for process in processes:
+        yield from process.shown.labels[:1]
+        for node in process.walk():
+            if isinstance(node.key, Track) and node.kind in ("device", "stream"):
+                yield str(node.key.device) if node.kind == "device" else node.shown.name
+
+
 def _shared_queues(device: Node) -> Iterator[tuple[Node, Node]]:
     """Yields the streams of a device without a context, each with the only stream of its number that has one.
 
@@ -365,8 +376,8 @@ def _shared_queues(device: Node) -> Iterator[tuple[Node, Node]]:
             yield node, others[0]
 
 
-def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int]:
-    """Returns the process ids: the source's own if it is legal and free on its machine, else a new one."""
+def _pids(processes: Sequence[Node], machine_of: Sequence[int], devices: Set[int | None]) -> dict[int, int]:
+    """Returns the process ids: the source's own if it is legal and free on its machine, else one that no device has."""
     machines: dict[int, list[Node]] = {}
     for node in processes:
         number = next((at.number for at in node.walk() if at.number is not None), None)
@@ -374,7 +385,7 @@ def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int
     pids: dict[int, int] = {}
     for nodes in machines.values():
         wanted = [node.key.pid if isinstance(node.key, Process) else None for node in nodes]
-        pids |= {id(node): pid for node, pid in zip(nodes, give_ids(wanted, HIGHEST_PID), strict=True)}
+        pids |= {id(node): pid for node, pid in zip(nodes, give_ids(wanted, HIGHEST_PID, devices), strict=True)}
     return pids
 
 
@@ -426,11 +437,25 @@ def merge_key(key: int) -> bytes:
 HIGHEST_PID = 2**31 - 1
 
 
-def with_tids(taken: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]]:
-    """Returns thread ids that aren't taken, and names without them: a viewer shows "stream" and 7 as "stream 7"."""
+def _in_turn(taken: Set[int], wanted: Sequence[int | None]) -> list[int]:
+    """Unique ids, 0 too: the wanted number if it isn't taken, else the lowest from 1 on that nobody has or wants."""
+    claimed = {*taken, *wanted}
+    free = (number for number in count(1) if number not in claimed)
+    given: dict[int, None] = {}
+    for number in wanted:
+        legal = number is not None and 0 <= number <= HIGHEST_PID and number not in taken and number not in given
+        given[number if legal and number is not None else next(free)] = None
+    return list(given)
+
+
+def with_tids(pid: int, taken: Iterable[int], names: Sequence[str]) -> list[tuple[int, str]]:
+    """Returns thread ids that aren't taken, and names without them: a viewer shows "stream" and 7 as "stream 7".
+
+    Only a name with the number `pid` gets the id of the process, which is that of its main thread.
+    """
     words = [name.rpartition(" ") for name in names]
     wanted = [int(digits) if word and digits.isdecimal() and len(digits) < 11 else None for word, _, digits in words]
-    tids = give_ids([*dict.fromkeys(taken), *wanted], HIGHEST_PID)[-len(names) :] if names else []
+    tids = _in_turn({*taken} if pid in wanted else {*taken, pid}, wanted)
     return [
         (tid, word if tid == number else name)
         for tid, number, name, (word, *_) in zip(tids, wanted, names, words, strict=True)

@@ -4,7 +4,7 @@ The common part of launches (name, place, registers, ...) is interned as a kerne
 repeats only what varies: arguments with few combinations of values are interned with the kernel. The stage of a kernel
 has its name, since older engines show only the stage. The places of stages are GPUs, contexts and hardware queues:
 
-    GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several that name the same uuid
+    GPU 0 "GPU 0 · NVIDIA H100"     GpuInfo; a device of a source, or of several that name the same uuid
       context 1 of process 4242     InternedGraphicsContext, which names the process and the API
         queue "stream 7"            InternedGpuRenderStageSpecification, one for each track
 """
@@ -27,7 +27,7 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import present
-from ktrace.model.tracks import Process, Track, device_word, host_of, rank_of, without_number
+from ktrace.model.tracks import NO_RANK, Process, Track, device_word, host_of, rank_of, without_number
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
@@ -448,8 +448,19 @@ class Gpu(msgspec.Struct):
         return device_word(self.name, self.facts)
 
     def numbered(self, number: int) -> str:
-        """Returns its name with a number."""
-        return f"{without_number(self.name, number, self.word) or self.word} #{number}"
+        """Returns its number, and its model if that is known: "GPU 0 · NVIDIA H100"."""
+        model = without_number(self.name, number, self.word)
+        return f"{self.word} {number}" + (f" · {model}" if model else "")
+
+    @property
+    def process_name(self) -> str:
+        """Its name as that of a process, which viewers show with the process id after it: "NVIDIA H100 · GPU" and 0."""
+        numbered = f"{self.word} {self.pid}"
+        before, found, after = self.label.rpartition(numbered)
+        if self.pid != self.ordinal or not found or after[:1].isdigit():
+            return f"{self.label} · id"
+        model = after.removeprefix(" · ")
+        return f"{before}{model} · {self.word}" if model else f"{before}{self.word}"
 
     @property
     def api(self) -> str:
@@ -544,7 +555,10 @@ class Gpus:
                 known[key] = Gpu(len(known), entry.name if entry else None, track.device, facts)
             known[key].processes[track.process] = None
             self._of[number] = known[key]
-        self.gpus = list(known.values())
+        sources = list(dict.fromkeys(track.source for track in tracks))
+        self.gpus = sorted(known.values(), key=lambda gpu: _place(gpu, catalog, sources))
+        for number, gpu in enumerate(self.gpus):
+            gpu.number = number
 
     def get(self, number: int) -> Gpu | None:
         """Returns the device of the track with that index; None if it isn't one of this machine."""
@@ -593,10 +607,9 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
     """Gives each GPU of the trace a unique label: its rank if there are several, else, if needed, its host or source,
     and its name and number.
 
-    "rank 3: NVIDIA H100 #0", "on node1: NVIDIA H100 #0"
+    "rank 3: GPU 0 · NVIDIA H100", "on node1: GPU 0 · NVIDIA H100"
     """
-    numbers = [gpu.number if gpu.ordinal is None else gpu.ordinal for gpu in gpus]
-    plain = [gpu.numbered(number) for gpu, number in zip(gpus, numbers, strict=True)]
+    plain = [gpu.numbered(gpu.number if gpu.ordinal is None else gpu.ordinal) for gpu in gpus]
     ranks = _distinguishing(gpus, "rank", catalog)
     shown = ranks if len({*ranks}) > 1 else [""] * len(gpus)
     for words in (shown, ranks, *(_distinguishing(gpus, way, catalog) for way in ("on", ""))):
@@ -604,9 +617,16 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
         if len({*labels}) == len(labels):
             break
     else:
-        labels = [f"{gpu.name or gpu.word} #{number}" for number, gpu in enumerate(gpus)]
+        labels = [f"{name} · no. {number}" for number, name in enumerate(plain, 1)]
     for gpu, label in zip(gpus, labels, strict=True):
         gpu.label = label
+
+
+def _place(gpu: Gpu, catalog: Catalog, sources: Sequence[str]) -> tuple[int, int, int]:
+    """Sort key of the devices of a machine: by rank, then by source in the order of these, then by number."""
+    ranks = [rank for process in gpu.processes if (rank := rank_of(process, catalog)) is not None]
+    source = min(sources.index(process.source) for process in gpu.processes)
+    return min(ranks, default=NO_RANK), source, NO_RANK if gpu.ordinal is None else gpu.ordinal
 
 
 def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:

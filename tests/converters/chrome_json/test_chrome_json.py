@@ -81,7 +81,7 @@ def test_the_engine_reads_the_same_slices_counters_and_arrows(path: Path) -> Non
     assert by_name["next"]["depth"] == 0
     assert [(row["ts"], row["value"], row["name"]) for row in counters] == [
         (ts, value, name)
-        for name in ("GPU 0 H100 memory B", "hw clock MHz")
+        for name in ("GPU 0 · H100 memory B", "hw clock MHz")
         for ts, value in ((0, 1.0), (1000, 2.5), (3000, 7e9))
     ]
     assert {(row["out"], row["inn"]) for row in flows} == ARROWS
@@ -89,7 +89,7 @@ def test_the_engine_reads_the_same_slices_counters_and_arrows(path: Path) -> Non
     assert where["aten::mm"] == {
         "name": "aten::mm", "pid": 4242, "process": "python3 é", "tid": 4242, "thread": "main thread"
     }  # fmt: skip
-    assert where[KERNEL]["thread"] == where["overlapping"]["thread"] == "GPU 0 H100 › stream 7"
+    assert where[KERNEL]["thread"] == where["overlapping"]["thread"] == "GPU 0 · H100 › stream 7"
     assert where[KERNEL]["tid"] != where["overlapping"]["tid"]
     assert where["laid out"]["process"] == "fp16"
 
@@ -106,7 +106,7 @@ def test_rows_and_their_order(trace: Any) -> None:
     used = {(event["pid"], event["tid"]) for event in events(trace, "X", "i")}
     assert used == {place for place in names if place[1] is not None}
     streams = sorted((ranks[place], name) for place, name in names.items() if name.startswith("GPU"))
-    assert [name for _, name in streams] == ["GPU 0 H100 › stream 7"] * 2 + ["GPU 0 H100 › stream 20"]
+    assert [name for _, name in streams] == ["GPU 0 · H100 › stream 7"] * 2 + ["GPU 0 · H100 › stream 20"]
     assert streams[1][0] == streams[0][0] + 1
 
 
@@ -208,5 +208,5 @@ def test_rows_are_numbered_in_the_order_in_which_they_are_drawn(tmp_path: Path) 
     names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     places = {event["tid"]: event["args"]["sort_index"] for event in events if event["name"] == "thread_sort_index"}
     assert sorted(places, key=lambda tid: places[tid]) == sorted(names)
-    totals = [f"{name} (totals)" for name in ("Prefill (prefill)", "Batch decode (N=4)")]
+    totals = [f"{name} (totals)" for name in ("Prefill", "Batch decode (N=4)")]
     assert [names[tid] for tid in sorted(names)][:5] == [*totals, "Perf", "ok", "metrics"], "instants are no totals"

@@ -108,7 +108,7 @@ def test_a_kernel_is_below_the_call_that_launched_it(tmp_path: Path) -> None:
     for stack in folded(out):
         row = kernels.get(stack[-1])
         if row is not None and row["correlation"] in calls:
-            assert stack[-2] == f"GPU 0 NVIDIA H100 80GB HBM3, stream {row['stream']}"
+            assert stack[-2] == f"GPU 0 · NVIDIA H100 80GB HBM3, stream {row['stream']}"
             assert stack[-3] in calls.values()
             seen += 1
     assert seen >= 5

@@ -9,6 +9,7 @@ from typing import Any
 import engine
 import pytest
 from conftest import SAMPLES
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
 
 import ktrace
 
@@ -51,8 +52,8 @@ def test_what_a_profiler_says_of_itself_is_in_the_only_process(tmp_path: Path) -
     """A process named after the source, with nothing to see in it, was a second one."""
     out = converted(tmp_path, event("aten::mm", 500, 400), kernel(600, 100), *PROFILER)
     (processes,) = engine.query(out, PROCESSES)
-    assert [row["pid"] for row in processes] == [1, 7]
-    assert processes[0]["name"] == "GPU #0"
+    assert [row["pid"] for row in processes] == [0, 7]
+    assert processes[0]["name"] == "GPU", "to which the viewer adds the id: GPU 0"
 
 
 def test_with_two_processes_it_has_one_whose_rows_are_seen(tmp_path: Path) -> None:
@@ -79,49 +80,80 @@ def test_a_trace_that_is_nearly_all_work_is_shown_whole(tmp_path: Path, rows: tu
 
 
 def test_tracks_of_a_device_are_below_its_process(tmp_path: Path) -> None:
-    """Context Sync was in a group "GPU 0 NVIDIA H100 80GB HBM3" of the process, apart from the device."""
+    """Context Sync was in a group "GPU 0 · NVIDIA H100 80GB HBM3" of the process, apart from the device."""
     ktrace.convert(STEP, tmp_path / "out.perfetto")
     (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
     waits = [row for row in tracks if row["track"] and row["track"].strip() == "context 1"]
-    assert [(row["process"], row["n"]) for row in waits] == [("NVIDIA H100 80GB HBM3 #0", 1)]
-    assert not any("GPU 0 NVIDIA" in (row["track"] or "") for row in tracks)
+    assert [(row["process"], row["n"]) for row in waits] == [("NVIDIA H100 80GB HBM3 · GPU", 1)]
+    assert not any("GPU 0 · NVIDIA" in (row["track"] or "") for row in tracks)
 
 
 def test_what_ktrace_explains_is_a_thread_and_above_others(tmp_path: Path) -> None:
     ktrace.convert(STEP, tmp_path / "out.perfetto", explain="idle,critical-path")
     (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
     found = {(row["process"], row["thread"]): row["n"] for row in tracks if row["thread"] in ("idle", "critical path")}
-    assert found == {("NVIDIA H100 80GB HBM3 #0", "idle"): 13, ("python3", "critical path"): 77}
+    assert found == {("NVIDIA H100 80GB HBM3 · GPU", "idle"): 13, ("python3", "critical path"): 77}
     assert ktrace.read(tmp_path / "out.perfetto").events.query("track == 'idle'").device.tolist() == [0] * 13
 
 
 @pytest.mark.parametrize(
     ("name", "device", "label"),
     [
-        ("GPU 2", 2, "GPU #2"),
-        (None, 2, "GPU #2"),
-        ("H100", 2, "H100 #2"),
-        ("TPU:2", 2, "TPU #2"),
-        ("GPU 2", 1, "GPU 2 #1"),
+        ("GPU 2", 2, "GPU 2"),
+        (None, 2, "GPU 2"),
+        ("H100", 2, "H100 · GPU 2"),
+        ("TPU:2", 2, "TPU 2"),
+        ("GPU 2", 1, "GPU 2 · GPU 1"),
+        ("H100", 7, "GPU 7 · H100 · id 1"),  # a process of the host has that id
     ],
 )
 def test_a_device_has_its_number_once(tmp_path: Path, name: str | None, device: int, label: str) -> None:
     facts = [{"id": device, "name": name}] if name else []
     out = converted(tmp_path, event("a", 0, 10), kernel(1, 5, device), deviceProperties=facts)
     (processes,) = engine.query(out, PROCESSES)
-    assert label in [row["name"] for row in processes]
+    assert label in [f"{row['name']} {row['pid']}" for row in processes], "as the viewer shows them"
     ktrace.convert(tmp_path / "made.pt.trace.json", tmp_path / "out.trace.json")
     assert "GPU 2 GPU 2" not in (tmp_path / "out.trace.json").read_text()
 
 
+def test_devices_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """In that in which they first worked, eight GPUs stood 0 1 2 3 5 7 4 6."""
+    first = (0, 1, 2, 3, 5, 7, 4, 6)
+    kernels = [kernel(place, 5, device) for place, device in enumerate(first)]
+    out = converted(tmp_path, event("a", 0, 10, 4242), *kernels)
+    told = trace.Trace.FromString(out.read_bytes())
+    ranks = {
+        packet.track_descriptor.process.pid: packet.track_descriptor.sibling_order_rank
+        for packet in told.packet
+        if packet.track_descriptor.process.process_name == "GPU"
+    }
+    assert sorted(ranks, key=ranks.__getitem__) == [*range(8)]
+    threads, roots = engine.query(
+        out,
+        "select distinct t.tid, t.name from thread t join thread_track using (utid) join process using (upid)"
+        " where process.name = 'GPU'",
+        "select distinct name from track where name glob 'GPU [0-9] stream*' order by name",
+    )
+    assert threads == [{"tid": 7, "name": "stream"}], "stream 7, on GPU 7 as well"
+    assert [row["name"] for row in roots] == [f"GPU {device} stream 7" for device in range(8)]
+    ktrace.convert(tmp_path / "made.pt.trace.json", tmp_path / "out.trace.json")
+    events = json.loads((tmp_path / "out.trace.json").read_text())["traceEvents"]
+    places = {row["tid"]: row["args"]["sort_index"] for row in events if row["name"] == "thread_sort_index"}
+    names = {row["tid"]: row["args"]["name"] for row in events if row["name"] == "thread_name"}
+    assert [names[tid] for tid in sorted(places, key=places.__getitem__) if "GPU" in names[tid]] == [
+        f"GPU {device} › stream 7" for device in range(8)
+    ]
+    assert ktrace.read(out).events.query("kind == 'kernel'").device.tolist() == [*first]
+
+
 def test_gpus_of_ranks_begin_with_the_rank(tmp_path: Path) -> None:
-    """The number of a GPU is at the end of a long name, where viewers cut it."""
+    """Viewers cut long names in the middle."""
     ranks = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
     ktrace.merge(ranks, tmp_path / "out.perfetto")
     (processes,) = engine.query(tmp_path / "out.perfetto", PROCESSES)
     assert sorted(row["name"] for row in processes) == [
-        *("rank 0, on node0: python3", "rank 0: NVIDIA H100 80GB HBM3 #0"),
-        *("rank 1, on node1: python3", "rank 1: NVIDIA H100 80GB HBM3 #1"),
+        *("rank 0, on node0: python3", "rank 0: NVIDIA H100 80GB HBM3 · GPU"),
+        *("rank 1, on node1: python3", "rank 1: NVIDIA H100 80GB HBM3 · GPU"),
     ]
 
 
@@ -130,7 +162,7 @@ def test_a_further_row_of_a_thread_says_what_it_is(tmp_path: Path) -> None:
     rows = [event("a", 0, 10), event("b", 5, 10), event("c", 0, 10, 7, 8), event("d", 5, 10, 7, 8)]
     named = {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "worker"}}
     (tracks,) = engine.query(converted(tmp_path, *rows, named), TRACKS)
-    assert {row["track"] for row in tracks} == {None, "Thread 7 (overlapping)", "worker 8 (overlapping)"}
+    assert {row["track"] for row in tracks} == {None, "overlapping", "worker, overlapping"}
 
 
 def test_spans_without_threads_are_seen(tmp_path: Path) -> None:
@@ -156,10 +188,10 @@ def test_a_table_without_a_title_is_named_by_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sample", "word", "process"),
     [
-        ("ascend-csv/two-devices-and-a-row-without-a-start.csv", "NPU", "NPU #4"),
-        ("ascend-db/schema-1.2-collective-ffts-and-a-task-backwards.db", "NPU", "Ascend910B #6"),
-        ("xplane/tpu-loop-sums-lines-backwards-since-1970.xplane.pb", "TPU", "TPU #0"),
-        ("xctrace/two-processes-a-nested-row-and-blits.xml", "GPU", "M7 Mini #0"),
+        ("ascend-csv/two-devices-and-a-row-without-a-start.csv", "NPU", "NPU 4"),
+        ("ascend-db/schema-1.2-collective-ffts-and-a-task-backwards.db", "NPU", "Ascend910B · NPU 6"),
+        ("xplane/tpu-loop-sums-lines-backwards-since-1970.xplane.pb", "TPU", "TPU 0"),
+        ("xctrace/two-processes-a-nested-row-and-blits.xml", "GPU", "M7 Mini · GPU 0"),
     ],
 )
 def test_accelerators_have_the_word_of_their_source(tmp_path: Path, sample: str, word: str, process: str) -> None:
@@ -167,5 +199,5 @@ def test_accelerators_have_the_word_of_their_source(tmp_path: Path, sample: str,
     processes, queues = engine.query(
         tmp_path / "out.perfetto", PROCESSES, "select distinct name from track where name glob '*[GNT]PU [0-9]*'"
     )
-    assert process in [row["name"] for row in processes]
+    assert process in [f"{row['name']} {row['pid']}" for row in processes]
     assert queues and all(word in row["name"] for row in queues)
