@@ -45,7 +45,9 @@ _UNIT = re.compile(r"%|[nuµμm]?s|[KMGT]?i?B")
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?|-|N/A")
 _FIGURE = re.compile(rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:{_UNIT.pattern})(?=\s|$))?|-|N/A")
 _PLAIN_WORD = re.compile(r"\S+")
-_CHUNK = re.compile(r"\S+(?: \S+)*")
+#: A word; a share in brackets is one, though blanks pad it.
+_WORD = r"(?:\( {2,6}(?=\d[\d.]{0,9}%\))|\S)+"
+_CHUNK = re.compile(rf"{_WORD}(?: {_WORD})*")
 
 
 class Layout(Protocol):
