@@ -5,9 +5,9 @@
     method=[ saxpy ] gputime=[ 12.544 ] cputime=[ 13.317 ] occupancy=[ 1.000 ]
 
     node name | requested bytes | total execution time | accelerator execution time | cpu execution time
-    MatMul      4.00MB (100.00%, 80.00%),  12.00ms (100.00%, 60.00%),  8.00ms (100.00%, 80.00%),  4.00ms (100.00%, 40.00%)
+    MatMul  4.00MB (100.00%, 80.00%),  12.00ms (100.00%, 60.00%),  8.00ms (100.00%, 80.00%),  4.00ms (100.00%, 40.00%)
 
-    20213 cycles ( 0.12% 43Σ) ::  14.3 usec ( 5.1 optimal) :: 219.37GFLOP/s :: 511.38GiB/s :: %fusion.218 = f32[1024] ...
+    20213 cycles ( 0.12% 43Σ) ::  14.3 usec ( 5.1 optimal) :: 219.37GFLOP/s :: 511.38GiB/s :: %fusion.218 = f32[1024]
 
 Times of the first are us: those of the device are its work, a line for each launch; with time stamps they are events.
 Of two shares of tfprof the first is that of the node and all below it in the table; the accelerator's time is its work.
@@ -39,6 +39,7 @@ def _work(columns: Columns) -> Columns:
     return columns | once | {"kind": kind} | ({"copy_kind": copy_kind} if copy_kind else {})
 
 
+_METHOD = r"method=\[ (?P<name>.{1,4000}?) \] gputime=\["
 _AFTER = (
     rf"(?: cputime=\[ (?P<cputime_us>{_N}) \])?(?: occupancy=\[ (?P<occupancy>{_N}) \])?(?P<more>(?: \w+=\[ .*?\])*)\s*"
 )
@@ -51,19 +52,20 @@ CUDA = Forms(
     Form("", r"\s*(?:\w{1,40},)?method,gputime(?:,\w{1,60}){0,40}\s*", opens=True),
     Form(
         "kernel",
-        rf"\s*(?:\d{{1,9}} )?timestamp=\[ (?P<ts>{_N}) \] method=\[ (?P<name>.{{1,4000}}?) \] gputime=\[ (?P<dur>{_N}) \]{_AFTER}",
+        rf"\s*(?:\d{{1,9}} )?timestamp=\[ (?P<ts>{_N}) \] {_METHOD} (?P<dur>{_N}) \]{_AFTER}",
         "us",
         refine=_work,
     ),
     Form(
         "kernel",
-        rf"\s*(?:\d{{1,9}} )?method=\[ (?P<name>.{{1,4000}}?) \] gputime=\[ (?P<total>{_N}) \]{_AFTER}",
+        rf"\s*(?:\d{{1,9}} )?{_METHOD} (?P<total>{_N}) \]{_AFTER}",
         "us",
         refine=_work,
     ),
     Form(
         "kernel",
-        rf"\s*(?P<name>[A-Za-z_][^,=]{{0,4000}}),(?P<total>{_N}),(?P<cputime_us>{_N})(?:,(?P<more>[\d.,x ]{{0,400}}))?\s*",
+        rf"\s*(?P<name>[A-Za-z_][^,=]{{0,4000}}),(?P<total>{_N}),(?P<cputime_us>{_N})"
+        r"(?:,(?P<more>[\d.,x ]{0,400}))?\s*",
         "us",
         refine=_work,
         within=True,
@@ -95,7 +97,8 @@ TFPROF = Forms(
     ("node name |",),
     Form(
         "",
-        r"node name(?: \| requested bytes)? \| total execution time \| accelerator execution time \| cpu execution time.{0,400}",
+        r"node name(?: \| requested bytes)? \| total execution time \| accelerator execution time"
+        r" \| cpu execution time.{0,400}",
         opens=True,
     ),
     Form(
@@ -119,7 +122,8 @@ XLA = Forms(
     Form(
         "op",
         rf".{{0,200}}?(?P<cycles>\d{{1,18}}) cycles \( ?(?P<percent>{_N})% +{_N}Σ\) :: +(?P<total>{_N}) usec"
-        rf" \((?: *(?P<optimal_us>{_N}) optimal| *)\) ::(?P<rates>[^:]{{0,40}}(?:::[^:]{{0,40}}){{0,6}}):: (?P<name>[%\[]\S{{1,400}})"
+        rf" \((?: *(?P<optimal_us>{_N}) optimal| *)\) ::(?P<rates>[^:]{{0,40}}(?:::[^:]{{0,40}}){{0,6}})"
+        r":: (?P<name>[%\[]\S{1,400})"
         r"(?: = | |$)(?P<hlo>.{0,8000})",
         "us",
         refine=_instruction,

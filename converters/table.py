@@ -287,7 +287,7 @@ def _is_share(head: Heading) -> bool:
     """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
     words = _words(head)
     is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
-    return is_percent and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
+    return is_percent and words != {"self"} and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
 
 
 def _figures_of(
@@ -732,7 +732,7 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         name, figures.columns["count"] = counted
     if name in table.sums:
         kind, copy_kind = "total", None
-    elif _are_of_one_launch(figures) or _are_no_sum(figures):
+    elif _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -748,6 +748,45 @@ def _are_of_one_launch(figures: Figures) -> bool:
     """Whether times are those of a single launch, of which nothing says how many there were: they don't add up."""
     known = figures.columns
     return known.get("unit") == "ns" and known.keys().isdisjoint(("total", "value", "count", "percent"))
+
+
+#: Headings of names of which a run has one or the other: nothing takes the times of all.
+_ALTERNATIVES = frozenset(
+    (
+        *(
+            "model",
+            "models",
+            "model name",
+            "network",
+            "job",
+            "workflow",
+            "check",
+            "suite",
+            "version",
+            "branch",
+            "commit",
+        ),
+        *(
+            "backend",
+            "framework",
+            "engine",
+            "platform",
+            "hardware",
+            "method",
+            "approach",
+            "setup",
+            "setting",
+            "dataset",
+        ),
+        *("batch", "batch size", "input", "input size", "resolution", "precision", "dtype", "config", "configuration"),
+    )
+)
+
+
+def _are_alternatives(table: Table, figures: Figures) -> bool:
+    """Whether plain times, without a count or a share, are of things that a run has one of."""
+    head = table.headings[table.name_column].key
+    return head in _ALTERNATIVES and figures.columns.keys().isdisjoint(("total", "count", "percent"))
 
 
 def _are_no_sum(figures: Figures) -> bool:

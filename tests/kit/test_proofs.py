@@ -88,10 +88,8 @@ def test_rows_that_prove_nothing_are_no_table(text: str, tmp_path: Path) -> None
 
 
 def test_the_unit_of_shares_is_that_of_the_stated_total(tmp_path: Path) -> None:
-    found = {
-        (name, metric): (kind, value)
-        for name, metric, kind, value in rows(PASSES, tmp_path, "name", "metric", "kind", "value")
-    }
+    passes = rows(PASSES, tmp_path, "name", "metric", "kind", "value")
+    found = {(name, metric): (kind, value) for name, metric, kind, value in passes}
     assert found["TileLoops", "duration"] == ("op", 5e9)
     assert found["'gpu.module' Pipeline", "duration"] == ("op", 4e9)
     assert found["'gpu.module' Pipeline", "inclusive"] == ("metric", 12e9)
@@ -126,14 +124,14 @@ def test_rows_are_no_sums_where_their_shares_add_up(tmp_path: Path) -> None:
 
 
 def test_a_row_of_a_hundred_percent_beside_others_is_their_sum(tmp_path: Path) -> None:
-    text = "| Stage | Time (ms) | Time % |\n|---|--:|--:|\n| frame | 10.0 | 100.0 |\n| blur | 6.0 | 60.0 |\n| rest | 4.0 | 40.0 |\n"
+    alone = "| Stage | Time (ms) | Time % |\n|---|--:|--:|\n| frame | 10.0 | 100.0 |\n"
+    text = f"{alone}| blur | 6.0 | 60.0 |\n| rest | 4.0 | 40.0 |\n"
     assert rows(text, tmp_path, "kind", "name") == [("total", "frame"), ("op", "blur"), ("op", "rest")]
-    alone = text.replace("| blur | 6.0 | 60.0 |\n| rest | 4.0 | 40.0 |\n", "")
     assert rows(alone, tmp_path, "kind", "name") == [("op", "frame")]
 
 
 def test_a_total_that_contradicts_its_count_and_mean_is_no_sum(tmp_path: Path) -> None:
-    text = "| Name | Calls | Total (ms) | Avg (ms) |\n|---|--:|--:|--:|\n| blur | 4 | 8.0 | 2.0 |\n| Memory: pool | 50 | 900.0 | 450.0 |\n"
+    text = "Name\tCalls\tTotal (ms)\tAvg (ms)\nblur\t4\t8.0\t2.0\nMemory: pool\t50\t900.0\t450.0\n"
     assert rows(text, tmp_path, "kind", "name", "total") == [("op", "blur", 8e6), ("metric", "Memory: pool", 900e6)]
 
 
@@ -144,7 +142,94 @@ def test_counts_may_be_shortened(calls: str, count: int | None, tmp_path: Path) 
 
 
 def test_a_line_of_its_own_states_the_unit_of_all_tables_below(tmp_path: Path) -> None:
-    text = "Time unit: ms\nSorted by name\nOne\nTwo\nThree\nFour\n\nEvent    Calls    Total    Ave.\nblur     2        8.5      4.25\nrest     1        1.5      1.5\n"
+    above = "Time unit: ms\nSorted by name\nOne\nTwo\nThree\nFour\n\n"
+    text = f"{above}Event    Calls    Total    Ave.\nblur     2        8.5      4.25\nrest     1        1.5      1.5\n"
     assert rows(text, tmp_path, "name", "total") == [("blur", 8.5e6), ("rest", 1.5e6)]
     with pytest.raises(KtraceError):
         rows(text.replace("Time unit: ms", "Time unit of the clock is 1 ms wide"), tmp_path, "name")
+
+
+#: timemory's table, whose names have pipes.
+TIMEMORY = """\
+|-----------------------------------------------------------------------------------------|
+|                        REAL-CLOCK TIMER (I.E. WALL-CLOCK TIMER)                          |
+|-----------------------------------------------------------------------------------------|
+|         LABEL         | COUNT | DEPTH |   METRIC   | UNITS |  SUM  | MEAN | % SELF |
+|-----------------------|-------|-------|------------|-------|-------|------|--------|
+| |0>>> main            |     1 |     0 | wall_clock | sec   | 4.000 | 4.00 |   25.0 |
+| |0>>> |_copy          |    10 |     1 | wall_clock | sec   | 1.000 | 0.10 |  100.0 |
+| |0>>> |_step          |     2 |     1 | wall_clock | sec   | 2.000 | 1.00 |   25.0 |
+| |0>>>   |_launch      |   100 |     2 | wall_clock | sec   | 1.500 | 0.02 |  100.0 |
+|-----------------------------------------------------------------------------------------|
+"""
+
+
+def test_names_of_timemory_are_a_tree_though_they_have_pipes(tmp_path: Path) -> None:
+    found = rows(TIMEMORY, tmp_path, "kind", "name", "total", "count", "percent")
+    assert [row for row in found if row[0] == "op"] == [
+        ("op", "main", 1e9, 1, None),
+        ("op", "copy", 1e9, 10, None),
+        ("op", "step", 0.5e9, 2, None),
+        ("op", "launch", 1.5e9, 100, None),
+    ]
+    assert [row[1:3] for row in found if row[0] == "metric"] == [("main", 4e9), ("step", 2e9)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| Model | Top-1 | Latency (ms) |\n|---|--:|--:|\n| small | 70.1 | 2.0 |\n| large | 77.2 | 9.0 |\n",
+        "| Job | Status | Duration |\n|---|---|---|\n| lint | ok | 1m 12s |\n| gpu tests | failed | 21m 40s |\n",
+        "| Backend | Time (ms) |\n|---|--:|\n| cuda | 1.5 |\n| vulkan | 2.5 |\n",
+        "Batch size  Latency (ms)\nfour        3.5\neight       5.5\n",
+    ],
+)
+def test_times_of_what_a_run_has_one_of_dont_add_up(text: str, tmp_path: Path) -> None:
+    assert {row[0] for row in rows(text, tmp_path, "kind")} == {"metric"}
+
+
+#: Lines of texts with figures, some with times, that aren't times of the work of a program.
+NO_TIMES = {
+    "processes of devices": (
+        "|  GPU   PID   Type   Process name  GPU Memory |",
+        "|    0  2203      G   Xorg          35MiB |",
+    ),
+    "ps": ("USER   PID %CPU %MEM START   TIME COMMAND", "bob   4120 99.8  4.2 10:02  42:17 python train.py"),
+    "top": (
+        "  PID USER      VIRT    RES S  %CPU     TIME+ COMMAND",
+        " 4120 bob    9123456 689123 R  99.8  42:17.01 python",
+    ),
+    "df": ("Filesystem      Size  Used Avail Use% Mounted on", "/dev/sda1        98G   41G   53G  44% /"),
+    "layers": (" Layer (type)     Output Shape     Param #", "=====", " dense (Dense)    (None, 64)       50240"),
+    "accuracy": ("| Model | Top-1 | Top-5 |", "|---|--:|--:|", "| small | 70.1 | 89.3 |", "| large | 77.2 | 93.6 |"),
+    "ollama ps": (
+        "NAME         SIZE      PROCESSOR    UNTIL",
+        "small:8b     6.7 GB    100% GPU     4 minutes from now",
+    ),
+    "pip list": ("Package    Version", "---------- -------", "numpy      1.26.4", "torch      2.4.0"),
+    "docker ps": (
+        "CONTAINER ID   IMAGE     CREATED          STATUS",
+        "0123456789ab   cuda:12   42 seconds ago   Up 41 s",
+    ),
+    "squeue": (
+        "  JOBID PARTITION   NAME  USER ST       TIME  NODES",
+        "   4711       gpu  train   bob  R    1:12:33      2",
+    ),
+    "ls": ("-rw-r--r-- 1 bob bob 4096 Nov  1 10:02 run.log", "-rw-r--r-- 1 bob bob  812 Nov  1 10:05 run.py"),
+    "losses": (
+        "epoch  train_loss  val_loss  acc",
+        "1      0.912       0.850     61.2",
+        "2      0.640       0.701     70.3",
+    ),
+    "versions": ("| Tool | Version |", "|---|---|", "| nvcc | 12.4 |", "| driver | 550.54 |"),
+    "git log": ("0123abc 2 days ago  Faster blur (#12)", "4567def 3 days ago  Sharpen 2x"),
+    "lspci": ("01:00.0 VGA compatible controller: Made GPU 9", "02:00.0 Non-Volatile memory controller: Made SSD"),
+    "speeds": ("| size | GB/s |", "|---|--:|", "| 1 MiB | 12.5 |", "| 2 MiB | 13.0 |"),
+    "free": ("               total        used        free", "Mem:           31Gi        12Gi       9.1Gi"),
+}
+
+
+@pytest.mark.parametrize("lines", NO_TIMES.values(), ids=list(NO_TIMES))
+def test_tables_without_times_of_work_are_none_of_kernels(lines: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(KtraceError):
+        rows("\n".join(lines) + "\n", tmp_path, "name")

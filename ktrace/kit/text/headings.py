@@ -43,7 +43,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
         "ratio %",
         "share %",
     ),
-    "total": ("total time", "total duration", "time total", "total"),
+    "total": ("total time", "total duration", "time total", "total", "sum"),
     "count": (
         "instances",
         "calls",

@@ -84,7 +84,7 @@ class Pipes:
 
     def split(self, text: str) -> list[str] | None:
         if self.cuts and len(text) > self.cuts[-1] and all(text[cut] == "|" for cut in self.cuts):
-            return [_plain(text[begin + 1 : end]) for begin, end in pairwise(self.cuts)]
+            return [_plain(text[begin + 1 : end].replace("\\|", "|")) for begin, end in pairwise(self.cuts)]
         pieces = (_SIDE if self.boxed else _PIPE).split(text.strip())
         if len(pieces) < 2:
             return None

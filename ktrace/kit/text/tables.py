@@ -93,7 +93,9 @@ _MOST_STRAYS, _MOST_STRAYS_AMID_WORDS = 20, 2
 _FEWEST_APART = 3
 
 #: What draws the branches of a tree before names; the fewest characters by which names are indented.
-_BRANCH = re.compile(r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?")
+_BRANCH = re.compile(
+    r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?|\s{0,8}\|\d{1,4}>>>(?:\s{1,200}\|_|\s)"  # timemory's: |0>>>   |_step
+)
 _LEAST_STEP = 2
 
 #: Blanks between cells, at least, in the layout of spaces.
