@@ -230,7 +230,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
         times |= {fields[field] for field in FIGURES if field in fields}
     if not any(fields.get(field) in times for field in _MEASURES) and fields.get("stddev") in times:
         times |= {fields[field] for field in _MEASURES if field in fields and not headings[fields[field]].unit}
-    shares = [index for index, head in enumerate(headings) if _is_share(head) and index not in fields.values()]
+    shares = [index for index, head in enumerate(headings) if _is_share(head) or _has_shares(head, first, index)]
+    shares = [index for index in shares if index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
     if timeline := _timeline(headings, fields, times, below):
@@ -288,6 +289,12 @@ def _is_share(head: Heading) -> bool:
     words = _words(head)
     is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
     return is_percent and words != {"self"} and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
+
+
+def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
+    """Whether the cells below `Share` or the like have percent signs."""
+    read = figure(first[index]) if head.key in ("share", "ratio", "portion", "part") and index < len(first) else None
+    return read is not None and read.unit == "%"
 
 
 def _figures_of(

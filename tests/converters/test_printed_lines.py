@@ -399,3 +399,21 @@ def test_words_of_old_profilers_alone_are_none_of_them(text: str, tmp_path: Path
     path.write_text(text)
     own = next(fmt for fmt in builtin_formats() if fmt.name == "old-profilers")
     assert own.recognised(Source(str(path)).sample()) is None
+
+
+def test_parts_of_a_call_of_quda_add_up_to_what_is_accounted() -> None:
+    found = summaries("regions/quda-profile.txt", "kind", "name", "total", "count", "percent")
+    assert found[-5:] == [
+        ("total", "invertQuda", 2e9, None, None),
+        ("op", "download", 0.4e9, 4, 20),
+        ("op", "compute", 1.5e9, 2, 75),
+        ("metric", "total accounted", 1.9e9, None, 95),
+        ("metric", "total missing", 0.1e9, None, 5),
+    ]
+
+
+def test_own_times_of_cp2k_add_up_to_the_whole() -> None:
+    found = summaries("regions/cp2k-timing.txt", "kind", "name", "total", "count")
+    assert found[0] == ("op", "CP2K", 0.5e9, 1)
+    assert sum(total for _, _, total, _ in found) == 20e9
+    assert args_of(ktrace.read(SAMPLES / "regions/cp2k-timing.txt"))[0]["inclusive_s"] == 20.0

@@ -256,15 +256,30 @@ def _is_within(text: str, place: int) -> bool:
 
 @dataclass(frozen=True)
 class Words:
-    """Cells with nothing clear between them: all are figures, except for a name in the last or the first cell."""
+    """Cells with nothing clear between them: all are figures, except for a name in the last or the first cell.
+
+    `labelled`: the first row has a label before its cells, as nvprof's: `GPU activities:  41.25%  82.500ms ...`.
+    """
 
     columns: int
+    labelled: bool = False
     name: str = "words"
     joint: str = " "
     explicit: bool = False
 
     def split(self, text: str) -> list[str] | None:
-        return _by_figures(text, self.columns)
+        label = _LABEL.match(text) if self.labelled else None
+        return _by_figures(text[label.end() :] if label else text, self.columns)
+
+
+#: A label before the cells of a row.
+_LABEL = re.compile(r"\s{0,200}([A-Za-z][A-Za-z ]{1,40}):(?=\s{2,}[\d.])")
+
+
+def label_of(text: str) -> str:
+    """The label before the cells of a row, '' for none."""
+    found = _LABEL.match(text)
+    return found[1] if found else ""
 
 
 def _by_figures(text: str, columns: int) -> list[str] | None:

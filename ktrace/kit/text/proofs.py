@@ -22,11 +22,12 @@ from itertools import permutations
 from typing import NamedTuple
 
 from .headings import TIME_WORDS, Heading, as_int64, figure, is_time, is_total, share_in
-from .layouts import LONGEST_HEADER, Words
+from .layouts import LONGEST_HEADER, Words, label_of
 from .numbers import Quantity, nanoseconds
 
 #: Figures of a row, at least, and rows that prove what they are, one more with the fewest; rows that are looked at.
 _FEWEST_FIGURES, _FEWEST_ROWS, _MOST_ROWS = 3, 2, 64
+_MOST_COLUMNS = 16
 
 #: Figures of one kind agree to so much of the greater one, as programs round them.
 _ROUNDED = Decimal("0.005")
@@ -59,11 +60,20 @@ def bare_table(text: str, peek: Callable[[int], str | None]) -> BareTable | None
     """
     if not may_be_bare(text):
         return None
-    for count in range(text.count(" ") + 1, _FEWEST_FIGURES, -1) if text.count(" ") < 200 else ():
-        layout = Words(count)
-        if layout.split(text):
-            return _proven(layout, _rows(layout, text, peek))
+    label = label_of(text)
+    for count in range(_FEWEST_FIGURES + 1, _MOST_COLUMNS):
+        layout = Words(count, labelled=bool(label))
+        if (pieces := layout.split(text)) and _are_apart(pieces):
+            return _proven(layout, _rows(layout, text, peek), label or "name")
     return None
+
+
+def _are_apart(pieces: Sequence[str]) -> bool:
+    """Whether the name, the first or the last piece, has no cells of others: no figure beside it."""
+    first, last = pieces[0].split()[-1], pieces[-1].split()[0]
+    return (figure(pieces[0]) is None and figure(first) is None) or (
+        figure(pieces[-1]) is None and figure(last) is None
+    )
 
 
 def _rows(layout: Words, text: str, peek: Callable[[int], str | None]) -> list[list[str]]:
@@ -75,7 +85,7 @@ def _rows(layout: Words, text: str, peek: Callable[[int], str | None]) -> list[l
     return rows
 
 
-def _proven(layout: Words, rows: Sequence[Sequence[str]]) -> BareTable | None:
+def _proven(layout: Words, rows: Sequence[Sequence[str]], name: str) -> BareTable | None:
     columns = [[figure(row[index]) for row in rows] for index in range(layout.columns)]
     names = [index for index in (0, layout.columns - 1) if not any(columns[index])]
     if len(rows) < _FEWEST_ROWS + (layout.columns == _FEWEST_FIGURES + 1) or len(names) != 1:
@@ -113,7 +123,7 @@ def _proven(layout: Words, rows: Sequence[Sequence[str]]) -> BareTable | None:
     shares = [index for index, column in enumerate(columns) if all(read and read.unit == "%" for read in column)]
     if len(shares) == 1:
         fields["percent"] = shares[0]
-    words = {index: field for field, index in fields.items()}
+    words = {index: name if field == "name" else field for field, index in fields.items()}
     texts = (words.get(index, f"column {index + 1}") for index in range(layout.columns))
     return BareTable(layout, tuple(Heading(text, text, "") for text in texts), fields)
 
