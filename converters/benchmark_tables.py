@@ -130,10 +130,12 @@ def _pytest(cells: _Cells) -> Iterator[Measured]:
 
 
 def _batched(cells: _Cells) -> Iterator[Measured]:
-    """The times of the prompts of a batch, and of the tokens generated for it."""
-    prompts, tokens, batch = (cells.count(word) or 0 for word in ("pp", "tg", "b"))
+    """The times of the prompts of a batch, and of the tokens generated for it; without a batch, those after others."""
+    prompts, tokens = (cells.count(word) or 0 for word in ("pp", "tg"))
+    batch = cells.count("b") if "b" in cells.texts else None
+    what = f"b{batch}" if batch is not None else f"after {cells.count('n_kv')}"
     for word, name, count in (("t_pp", f"pp{prompts}", prompts), ("t_tg", f"tg{tokens}", tokens)):
-        yield "metric", f"{name} b{batch}", {"total": cells.time(word, "s"), "count": count * batch or None}
+        yield "metric", f"{name} {what}", {"total": cells.time(word, "s"), "count": count * (batch or 1) or None}
     cells.time("t")
 
 
@@ -164,6 +166,7 @@ TOOLS = (
     Tool("nvbench", ("samples", "gpu time", "noise"), "gpu time", _nvbench),
     Tool("pytest-benchmark", ("name", "min", "mean", "rounds", "iterations"), "mean", _pytest),
     Tool("llama-batched-bench", ("pp", "tg", "b", "n_kv", "t_pp", "t_tg"), "t_tg", _batched),
+    Tool("llama-sweep-bench", ("pp", "tg", "n_kv", "t_pp", "t_tg"), "t_tg", _batched),
     *(
         Tool("PresentMon", ("application", "processid", word), word, _frames(word))
         for word in ("msgpubusy", "gpubusy", "msgpuactive")

@@ -1,4 +1,4 @@
-"""Reports of profilers whose regions a program names: AMReX' TinyProfiler, Caliper, Halide, cupyx.profiler.
+"""Reports of profilers whose regions a program names: AMReX' TinyProfiler, Caliper, Halide, QUDA, CP2K, cupyx.profiler.
 
     TinyProfiler total time across processes [min...avg...max]: 109.8 ... 115.3 ... 116.4
     Name                        NCalls  Excl. Min  Excl. Avg  Excl. Max   Max %
@@ -15,11 +15,19 @@
 
     my_func             :    CPU:   44.407 us   +/- 2.428 (min:   42.516 / max:   53.098) us     GPU-0:  181.565 us ...
 
-Times of TinyProfiler and Caliper are seconds. What a region took itself adds up; where the shares of Caliper's ranks
-are more than 100 % together, times are those with what is within, as its calc.inclusive makes them: figures, which
-don't add up. Halide's is that of one run, and those of several processes are their average. Where the work was done
+               invertQuda Total time = 1.07117 secs
+                  compute     = 1.037057 secs (  96.8%), with        1 calls at 1.037057e+06 us per call
+
+     SUBROUTINE                       CALLS  ASD         SELF TIME        TOTAL TIME
+                                    MAXIMUM       AVERAGE  MAXIMUM  AVERAGE  MAXIMUM
+     cp_fm_syevd                         12  8.0   40.347   40.347   40.460   40.460
+
+Times of TinyProfiler, Caliper and CP2K are seconds. What a region took itself adds up; where the shares of Caliper's
+ranks are more than 100 % together, times are those with what is within, as its calc.inclusive makes them: figures,
+which don't add up. Halide's is that of one run, and those of several processes are their average. Where the work was done
 isn't said.
-Facts: AMReX_TinyProfiler.cpp; RuntimeReportController.cpp of Caliper; Halide's profiler_common.cpp; cupyx' _time.py.
+Facts: AMReX_TinyProfiler.cpp; RuntimeReportController.cpp of Caliper; Halide's profiler_common.cpp; QUDA's timer.cpp;
+CP2K's timings_report.F; cupyx' _time.py.
 """
 
 from __future__ import annotations
@@ -130,10 +138,40 @@ CUPY = Forms(
     Form("metric", r"(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
 )
 
+_QUDA_PART = rf"(?P<total>{_N}) secs \( *(?P<percent>{_N})%\)"
+
+QUDA = Forms(
+    "QUDA",
+    ("quda total time =", "us per call"),
+    Form("total", rf" *(?P<name>\S{{1,200}}) Total time = +(?P<total>{_N}) secs\s*", "s", opens=True),
+    Form("metric", rf" *(?P<name>total (?:accounted|missing)) +=\s+{_QUDA_PART}\s*", "s", within=True, sign=False),
+    Form(
+        "op",
+        rf" *(?P<name>\S{{1,200}}) +=\s+{_QUDA_PART},\s+with +(?P<count>\d{{1,12}}) calls at {_N} us per call\s*",
+        "s",
+        within=True,
+    ),
+)
+
+CP2K = Forms(
+    "CP2K",
+    ("asd  ",),
+    Form("", r" *SUBROUTINE +CALLS +ASD +SELF TIME +TOTAL TIME *", opens=True),
+    Form("", r" *MAXIMUM +AVERAGE +MAXIMUM +AVERAGE +MAXIMUM *", within=True, sign=False),
+    Form(
+        "op",
+        rf" *(?P<name>\S{{1,200}}) +(?P<count>\d{{1,12}}) +(?P<depth_of_stack>\d{{1,4}}\.\d) +(?P<total>{_N})"
+        rf" +(?P<most_s>{_N}) +(?P<inclusive_s>{_N}) +(?P<inclusive_most_s>{_N}) *",
+        "s",
+        within=True,
+        sign=False,
+    ),
+)
+
 #: Shares of what regions took themselves add up to at most this, in percent.
 _WHOLE = 101
 
-TOOLS = (AMREX, CALIPER, CALIPER_OF_RANKS, HALIDE, CUPY)
+TOOLS = (AMREX, CALIPER, CALIPER_OF_RANKS, HALIDE, QUDA, CP2K, CUPY)
 
 
 def probe(sample: Sample) -> Match | None:
@@ -152,7 +190,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 FORMAT = Format(
     "regions",
-    "regions of AMReX TinyProfiler, Caliper, Halide; cupyx.profiler",
+    "regions of AMReX TinyProfiler, Caliper, Halide, QUDA, CP2K; cupyx.profiler",
     patterns=("*.txt", "*.log"),
     probe=probe,
     read=read,

@@ -51,10 +51,12 @@ from ktrace.kit.text.headings import (
     plain,
     shows_a_part,
     unit_of,
+    unit_of_file,
 )
 from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
+from ktrace.kit.text.proofs import contradict, may_be_bare
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
 from ktrace.kit.text.trees import TimeTree
@@ -195,6 +197,9 @@ _STATISTIC = re.compile(
     re.IGNORECASE,
 )
 
+#: A unit in brackets; a heading has one, and what has two are two headings.
+_UNITS = re.compile(rf"[\[(](?:%|B|{TIME_WORDS})[\])]", re.IGNORECASE)
+
 #: Fields one of which must be a time.
 _MEASURES = tuple(field for field in FIGURES if field != "stddev")
 
@@ -225,7 +230,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
         times |= {fields[field] for field in FIGURES if field in fields}
     if not any(fields.get(field) in times for field in _MEASURES) and fields.get("stddev") in times:
         times |= {fields[field] for field in _MEASURES if field in fields and not headings[fields[field]].unit}
-    shares = [index for index, head in enumerate(headings) if _is_share(head) and index not in fields.values()]
+    shares = [index for index, head in enumerate(headings) if _is_share(head) or _has_shares(head, first, index)]
+    shares = [index for index in shares if index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
     if timeline := _timeline(headings, fields, times, below):
@@ -282,7 +288,13 @@ def _is_share(head: Heading) -> bool:
     """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
     words = _words(head)
     is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
-    return is_percent and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
+    return is_percent and words != {"self"} and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
+
+
+def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
+    """Whether the cells below `Share` or the like have percent signs."""
+    read = figure(first[index]) if head.key in ("share", "ratio", "portion", "part") and index < len(first) else None
+    return read is not None and read.unit == "%"
 
 
 def _figures_of(
@@ -409,7 +421,7 @@ def _are_headings(headings: Sequence[Heading]) -> bool:
     times += sum(
         not right.name and is_time(right.unit) and figure(left.text) is not None for left, right in pairwise(headings)
     )
-    is_drawn = any("|" in head.text for head in headings)
+    is_drawn = any("|" in head.text or len(_UNITS.findall(head.text)) > 1 for head in headings)
     return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not times and not is_drawn
 
 
@@ -548,6 +560,9 @@ def probe(sample: Sample) -> Match | None:
                 words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
                 return Match(Score.SHAPE, f"contains a table with the columns {words} (line {table.line})")
             break
+    if any(may_be_bare(sample.lines[number - 1]) for number in islice(_lines_with_units(sample), _MOST_NAMED)):
+        for table in find_tables(sample, recognise, bare=True):
+            return Match(Score.SHAPE, f"has rows whose figures prove which is which (line {table.line})")
     return _near(sample)
 
 
@@ -589,7 +604,8 @@ def _possible(sample: Sample) -> Iterator[int]:
     """Yields the numbers, from 1, of the lines that may be headings: those near a unit of time."""
     lines, tried = sample.lines, 0
     for number in _lines_with_units(sample):
-        for near in range(max(number - _ABOVE, tried + 1), min(number + _BELOW, len(lines)) + 1):
+        below = _MOST_NAMED if unit_of_file(lines[number - 1]) else _BELOW
+        for near in range(max(number - _ABOVE, tried + 1), min(number + below, len(lines)) + 1):
             tried = near
             if _may_be_headings(lines[near - 1]):
                 yield near
@@ -690,7 +706,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     tree = TimeTree(rows, [])
-    for item in read_tables(lines, recognise):
+    for item in read_tables(lines, recognise, bare=True):
         if isinstance(item, Table):
             tree.finish()
             tree = TimeTree(rows, item.scope)
@@ -721,7 +737,9 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         return "bad-record", "no figure"
     if "count" not in figures.columns and (counted := _counted(table, name)):
         name, figures.columns["count"] = counted
-    if _are_of_one_launch(figures):
+    if name in table.sums:
+        kind, copy_kind = "total", None
+    elif _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -737,6 +755,51 @@ def _are_of_one_launch(figures: Figures) -> bool:
     """Whether times are those of a single launch, of which nothing says how many there were: they don't add up."""
     known = figures.columns
     return known.get("unit") == "ns" and known.keys().isdisjoint(("total", "value", "count", "percent"))
+
+
+#: Headings of names of which a run has one or the other: nothing takes the times of all.
+_ALTERNATIVES = frozenset(
+    (
+        *(
+            "model",
+            "models",
+            "model name",
+            "network",
+            "job",
+            "workflow",
+            "check",
+            "suite",
+            "version",
+            "branch",
+            "commit",
+        ),
+        *(
+            "backend",
+            "framework",
+            "engine",
+            "platform",
+            "hardware",
+            "method",
+            "approach",
+            "setup",
+            "setting",
+            "dataset",
+        ),
+        *("batch", "batch size", "input", "input size", "resolution", "precision", "dtype", "config", "configuration"),
+    )
+)
+
+
+def _are_alternatives(table: Table, figures: Figures) -> bool:
+    """Whether plain times, without a count or a share, are of things that a run has one of."""
+    head = table.headings[table.name_column].key
+    return head in _ALTERNATIVES and figures.columns.keys().isdisjoint(("total", "count", "percent"))
+
+
+def _are_no_sum(figures: Figures) -> bool:
+    """Whether a total contradicts its own count and mean."""
+    known = figures.columns
+    return known.keys() >= {"total", "count", "avg"} and contradict(known["total"], known["count"], known["avg"])
 
 
 _COUNTED_HEAD = re.compile(r"\((?:count|calls|num calls|# ?calls|n)\) ?:?$", re.IGNORECASE)

@@ -297,7 +297,9 @@ SEVERAL: dict[str, tuple[str, ...]] = {
         ("bench-serve", "google-benchmark", "inductor", "kokkos", "nccl-tests", "onednn", "tau", "tinygrad"),
         ("test_printed_lines.py",),
     ),
-    **dict.fromkeys(("regions", "torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)),
+    **dict.fromkeys(
+        ("old-profilers", "regions", "torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)
+    ),
     **dict.fromkeys(
         ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi", "mlir-aie"),
         ("test_benchmarks.py",),

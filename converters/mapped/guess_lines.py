@@ -170,10 +170,10 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text may be a name: its brackets are closed, it is no figure, and no head of a line of a log."""
+    """Whether a text may be a name: its brackets are closed, it doesn't begin with a time, it is no head of a log."""
     closed = all(text.count(first) == text.count(last) for first, last in ("()", "[]", "{}"))
     is_word = text.lower() not in _NO_NAMES and (" " not in text or _WORD.search(text) is not None)
-    return closed and is_word and not _FIGURE.fullmatch(text)
+    return closed and is_word and not _FIGURE.fullmatch(text) and not _TIME.match(text)
 
 
 def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:

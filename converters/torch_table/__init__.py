@@ -17,10 +17,14 @@ from __future__ import annotations
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.titles import likely_lines
 
-from .grid import grid_at
+from .grid import bare_grid, grid_at
 
 #: Headings contain one of these.
 _WORDS = ("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %")
+
+#: Names of rows begin with one of these in most tables; rows whose names tell the device.
+_OPERATORS = ("aten::", "autograd::")
+_NAMED = 40
 
 
 def probe(sample: Sample) -> Match | None:
@@ -31,6 +35,9 @@ def probe(sample: Sample) -> Match | None:
             return Match(
                 Score.DIALECT, f"contains a table of PyTorch's profiler with the columns {words} (line {number})"
             )
+    for number, _ in likely_lines(sample, _OPERATORS):
+        if bare_grid(sample.lines[number - 1 : number + _NAMED]):
+            return Match(Score.DIALECT, f"has rows of a table of PyTorch's profiler, without headings (line {number})")
     return None
 
 
@@ -40,6 +47,6 @@ FORMAT = Format(
     patterns=("*.txt", "*.log"),
     probe=probe,
     read="ktrace.converters.torch_table.reader:TorchTable.read",
-    words=("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %"),
+    words=(*_WORDS, *_OPERATORS),
     prose=True,
 )

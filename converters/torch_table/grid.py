@@ -253,3 +253,45 @@ def grid_at(lines: Sequence[str], index: int) -> Grid | None:
     found = grid(lines[index], lines[index + 1]) if index + 1 < len(lines) else None
     first = next((line for line in lines[index + 2 : index + 6] if line.strip()), None) if found else None
     return found if found and (first is None or found.cells(first) or rule(first)) else None
+
+
+_OF_CPU = ("Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg")
+_OF_DEVICE = ("Self {0}", "Self {0} %", "{0} total", "{0} time avg")
+_OF_MEMORY = ("CPU Mem", "Self CPU Mem")
+#: The columns that rows without headings have, as PyTorch orders them since 1.8.
+_BARE = tuple(
+    (*_OF_CPU, *on_device, *memory, "# of Calls")
+    for on_device in (_OF_DEVICE, ())
+    for memory in ((), (*_OF_MEMORY, "{0} Mem", "Self {0} Mem") if on_device else _OF_MEMORY)
+)
+_ROUNDED = Decimal("0.02")
+_CUDA = re.compile(r"cuda|hip[A-Z]|nccl", re.IGNORECASE)
+
+
+def bare_grid(texts: Sequence[str]) -> Grid | None:
+    """Returns the grid of rows without headings, of which the first two show it; None for other lines.
+
+    Their cells are of the kinds that PyTorch's columns have, and the averages are the totals for each call. The device
+    is called CUDA if a row names a call of it.
+    """
+    rows = [_GAP.split(text.strip()) for text in texts[:2] if len(text) <= _LONGEST]
+    if len(rows) < 2 or len(rows[0]) != len(rows[1]):
+        return None
+    device = "CUDA" if any(map(_CUDA.search, texts)) else "Device"
+    for headings in _BARE:
+        if len(headings) == len(rows[0]) and (found := columns([word.format(device) for word in headings])):
+            bare = Grid(RulerLine(0, tuple((place, place) for place in range(len(headings)))), found)
+            if all(bare.cells(text) and _are_averages(found, row) for text, row in zip(texts, rows, strict=False)):
+                return bare
+    return None
+
+
+def _are_averages(found: Columns, cells: Sequence[str]) -> bool:
+    """Whether each average is the total of its device for each call, as it is rounded."""
+    calls = Decimal(cells[found.at["count"]]) if cells[found.at["count"]].isdigit() else Decimal(0)
+    for device in (HOST, *found.devices):
+        whole, each = (found.find("time", device, own=False, stat=stat) for stat in ("total", "avg"))
+        total, mean = (nanoseconds(cells[index]) if index is not None else None for index in (whole, each))
+        if total is None or mean is None or abs(mean * calls - total) > max(total * _ROUNDED, calls):
+            return False
+    return calls > 0

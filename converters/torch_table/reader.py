@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -11,7 +13,7 @@ from ktrace.input.source import Source
 from ktrace.kit.text.line_reader import LineReader
 from ktrace.kit.text.lines import Line
 
-from .grid import Grid, grid, is_double_rule, nanoseconds, rule
+from .grid import Grid, bare_grid, grid, is_double_rule, nanoseconds, rule
 from .measures import HeadAndMeasures, MeasuredRow, head_and_measures
 
 #: Rows of a table that wait until it is known which names also belong to the CPU.
@@ -64,6 +66,10 @@ class TorchTable(LineReader):
             self._structure(text)
         elif table and table.is_open and self._row(table, line):
             pass
+        elif not table and (bare := bare_grid([text, *self._coming()])):
+            self._table = _Table(self._tables, line.number, bare, self._scope)
+            self._tables += 1
+            self._row(self._table, line)
         elif is_double_rule(text):
             self._lines.structure()
             self._header()
@@ -72,6 +78,11 @@ class TorchTable(LineReader):
         elif caption := self._caption(text):
             self._scope = [caption]
             self._lines.structure()
+
+    def _coming(self) -> Iterator[str]:
+        """The texts of the next lines, which may be rows."""
+        ahead = (self._lines.peek(line) for line in range(1, _MOST_HEADER))
+        return takewhile(bool, (text or "" for text in ahead))
 
     def end(self) -> None:
         """Ends the input."""

@@ -34,6 +34,7 @@ LEFT_OUT = {
             "kokkos",
             "megatron",
             "nccl-tests",
+            "old-profilers",
             "regions",
             "taichi",
             "tau",

@@ -18,7 +18,7 @@ from ktrace.trace.trace import Trace
 
 NAMES = (
     *("nccl-tests", "onednn", "inductor", "tinygrad", "tau", "kokkos", "unreal", "torch-benchmark", "triton-server"),
-    *("xrt", "bench-serve", "google-benchmark", "regions"),
+    *("xrt", "bench-serve", "google-benchmark", "regions", "old-profilers"),
 )
 FILES = [(name, path) for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
@@ -343,3 +343,77 @@ def test_shares_of_more_than_all_show_that_times_of_ranks_are_inclusive(tmp_path
         path = tmp_path / f"{kind}.txt"
         path.write_text(head + rows.format(*shares))
         assert set(ktrace.read(path).summaries.kind) == {kind}
+
+
+def test_launches_of_cudas_old_profiler_are_work_in_microseconds() -> None:
+    sample = "old-profilers/cuda-profile.log"
+    assert summaries(sample, "kind", "name", "total", "count", "copy_kind") == [
+        ("memcpy", "memcpyHtoD", 4_000, 1, "HtoD"),
+        ("kernel", "blur(float*, int)", 120_500, 1, None),
+        ("kernel", "blur(float*, int)", 119_500, 1, None),
+        ("memset", "memset", 1_000, 1, None),
+        ("memcpy", "memcpyDtoHasync", 5_000, 1, "DtoH"),
+    ]
+    assert args_of(ktrace.read(SAMPLES / sample))[1] == {
+        **{"cputime_us": 14.0, "occupancy": 0.75, "mangled_name": "_Z4blurPfi"}
+    }
+    assert summaries("old-profilers/cuda-profile.csv", "kind", "name", "total") == [
+        ("memcpy", "memcpyHtoDasync", 8_000),
+        ("kernel", "median3", 64_500),
+    ]
+
+
+def test_launches_with_time_stamps_are_events() -> None:
+    events = ktrace.read(SAMPLES / "old-profilers/cuda-profile-with-time-stamps.log").events
+    assert events[["kind", "name", "ts", "dur"]].values.tolist() == [
+        ["memcpy", "memcpyHtoD", 1_000_500, 4_000],
+        ["kernel", "sharp(float*)", 1_020_000, 33_250],
+    ]
+
+
+def test_the_accelerators_time_of_tfprof_is_its_work_and_the_other_the_hosts() -> None:
+    found = summaries("old-profilers/tfprof-of-operations.txt", "kind", "name", "total", "percent")
+    assert found == [
+        *(("kernel", "Conv2D", 8_000_000, 80), ("op", "Conv2D", 2_000_000, 20)),
+        *(("kernel", "MatMul", 2_000_000, 20), ("op", "MatMul", 4_000_000, 40)),
+        ("op", "Shape", 4_000_000, 40),
+    ]
+
+
+def test_instructions_of_xla_add_up_to_their_module() -> None:
+    found = summaries("old-profilers/xla-hlo-profile.txt", "kind", "name", "total", "percent")
+    assert found[1:] == [("op", "%fusion.7", 40_000, 66.67), ("op", "%copy.2", 20_000, 33.33)]
+    assert found[0] == ("total", "[total]", sum(total for _, _, total, _ in found[1:]), 100)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gputime=[ 4.0 ] without a method\n",
+        "node name | owner\nMatMul  me, you\n",
+        "the optimal) :: way of all\n",
+    ],
+)
+def test_words_of_old_profilers_alone_are_none_of_them(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text(text)
+    own = next(fmt for fmt in builtin_formats() if fmt.name == "old-profilers")
+    assert own.recognised(Source(str(path)).sample()) is None
+
+
+def test_parts_of_a_call_of_quda_add_up_to_what_is_accounted() -> None:
+    found = summaries("regions/quda-profile.txt", "kind", "name", "total", "count", "percent")
+    assert found[-5:] == [
+        ("total", "invertQuda", 2e9, None, None),
+        ("op", "download", 0.4e9, 4, 20),
+        ("op", "compute", 1.5e9, 2, 75),
+        ("metric", "total accounted", 1.9e9, None, 95),
+        ("metric", "total missing", 0.1e9, None, 5),
+    ]
+
+
+def test_own_times_of_cp2k_add_up_to_the_whole() -> None:
+    found = summaries("regions/cp2k-timing.txt", "kind", "name", "total", "count")
+    assert found[0] == ("op", "CP2K", 0.5e9, 1)
+    assert sum(total for _, _, total, _ in found) == 20e9
+    assert args_of(ktrace.read(SAMPLES / "regions/cp2k-timing.txt"))[0]["inclusive_s"] == 20.0

@@ -222,3 +222,43 @@ def test_real_tables_as_the_api_says(name: str, own: int, whole: int, count: int
     assert heads(trace)["count"].sum() == count
     assert heads(trace).total.sum() == pytest.approx(own, abs=500 * len(heads(trace)))
     assert rows[rows.metric == "CPU total"].total.sum() == pytest.approx(whole, abs=500 * len(heads(trace)))
+
+
+#: Rows as they are pasted, without headings and rules: of a product on a device, of the CPU alone.
+_ON_DEVICE = """\
+   cudaLaunchKernel         2.00%      20.000us         2.00%      20.000us       5.000us       0.000us         0.00%       0.000us       0.000us             4
+           aten::mm        30.00%     300.000us        39.00%     390.000us     195.000us       3.000ms        75.00%       3.000ms       1.500ms             2
+      made_gemm_128         0.00%       0.000us         0.00%       0.000us       0.000us       3.000ms        75.00%       3.000ms       1.500ms             2
+"""  # noqa: E501
+_ON_CPU = """\
+       aten::conv2d         1.00%      10.000us        50.00%     500.000us     250.000us             2
+        aten::relu_         5.00%      50.000us         5.00%      50.000us      25.000us             2
+"""
+
+
+def test_rows_without_headings_are_pytorchs_where_averages_are_those_of_their_totals(tmp_path: Path) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(_ON_DEVICE)
+    found = ktrace.read(path).summaries
+    kernels = found[found.kind == "kernel"]
+    assert kernels[["name", "total", "count"]].values.tolist() == [["made_gemm_128", 3_000_000, 2]]
+    assert found[(found.kind == "op")][["name", "total"]].values.tolist() == [["aten::mm", 300_000]]
+    assert set(found.metric) == {"duration", "CPU total", "Self CUDA", "CUDA total"}
+    path.write_text(_ON_CPU)
+    found = ktrace.read(path).summaries
+    assert found[found.kind == "op"][["name", "total", "count"]].values.tolist() == [
+        ["aten::conv2d", 10_000, 2],
+        ["aten::relu_", 50_000, 2],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", [_ON_DEVICE.replace("1.500ms", "1.900ms"), _ON_CPU.replace("2\n", "3\n"), _ON_CPU.splitlines()[0] + "\n"]
+)
+def test_rows_of_other_averages_arent_pytorchs(text: str, tmp_path: Path) -> None:
+    from ktrace.converters.torch_table import probe
+    from ktrace.input.source import Source
+
+    path = tmp_path / "pasted.txt"
+    path.write_text(text)
+    assert probe(Source(str(path)).sample()) is None

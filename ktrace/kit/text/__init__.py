@@ -6,6 +6,7 @@ tables              tables anywhere in a text, a `Row` at a time: `candidates` r
                     LaTeX and wikis, `wrapped` joins rows of several lines; `titles` finds the titles above a table,
                     and for probes the lines with telling words
 trees               times of things within things: what each takes by itself, and with what is within it
+proofs              what figures prove: columns of rows without headings, the unit of shares, which rows are sums
 headings            headings and their units as fields of the model, the figures in a row's cells; those of CSV tables
 forms               declarations: forms of lines, patterns with named groups, as formats
 numbers             one printed number and its unit, exactly; whether a file writes 2,5 or 2.5

@@ -114,7 +114,7 @@ def _pipes(text: str, peek: Callable[[int], str | None], *, boxed: bool) -> Iter
         rule = peek(lines) or ""
         ruled = is_rule_below(rule)
         cuts: tuple[int, ...] = ()
-        if ruled and first and last and not boxed and "+" in rule:
+        if ruled and first and last and not boxed:
             cuts = tuple(place for place, char in enumerate(rule) if char in "+|")
         layout = Pipes(first, last, boxed, cuts if len(cuts) > 2 else (), marked)
         yield from _stacked(layout, text, peek, lines)

@@ -38,11 +38,12 @@ STATISTICS: dict[str, tuple[str, ...]] = {
         "percentage %",
         "total perc",
         "of total %",
+        "tot %",
         "%",
         "ratio %",
         "share %",
     ),
-    "total": ("total time", "total duration", "time total", "total"),
+    "total": ("total time", "total duration", "time total", "total", "sum"),
     "count": (
         "instances",
         "calls",
@@ -54,6 +55,10 @@ STATISTICS: dict[str, tuple[str, ...]] = {
         "iterations",
         "invocations",
         "launches",
+        "ncalls",
+        "n calls",
+        "call count",
+        "visits",
     ),
     "avg": ("avg", "ave", "average", "mean", "avg time", "average time", "mean time", "avg duration", "time avg"),
     "median": ("med", "median", "med time", "median time", "p50"),
@@ -87,7 +92,7 @@ _QUOTIENT = re.compile(
     rf" ?/ ?({TIME_WORDS})",
     re.IGNORECASE,
 )
-_ALONE_PER = re.compile(r"(ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
+_ALONE_PER = re.compile(r"(ns|us|µs|μs|ms|[num]secs?)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
 _PER_AFTER = re.compile(
     r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|s(?=/[a-z]))(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE
 )
@@ -102,6 +107,8 @@ _PER = re.compile(rf"(?:in\s+)?({TIME_WORDS})(?:\s*/\s*|\s+per\s+)([a-z]+)|in\s+
 _TYPED = re.compile(rf"(.{{0,100}}\S) ?\((?:{TYPE})\)")
 _SINCE = re.compile(r"(ns|us|µs|μs|ms|s)[\s_](since[\s_]start)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
+#: What a count is times, where programs shorten it: 240k calls.
+_TIMES = {"": 1, "k": 1000, "K": 1000, "M": 1_000_000}
 _GREATEST_EXPONENT = 300
 _BARE_TOTAL = re.compile(r"^[\s'\"*_`]{1,8}|(?:[\s'\"*_`:]| ?\([^()]{0,40}\)){1,8}$")
 _TOTALS = frozenset(
@@ -248,15 +255,13 @@ def read_figures(
         read = figure(cell) if field else None
         if read and field == "percent" and read.unit in ("", "%"):
             columns["percent"] = float(read.number)
-        elif (
-            read and field == "count" and not read.unit and (count := as_int64(read.number)) is not None and count >= 0
-        ):
+        elif read and field == "count" and (count := as_int64(read.number * _TIMES.get(read.unit, 0))) and count >= 0:
             columns["count"] = count
         elif read and field in FIGURES:
             measured[field] = Quantity(read.number, read.unit or head.unit or common)
             if read is not (plainly := cell_quantity(cell)) and read != plainly:
                 args[own_key(args, head)] = cell.strip()
-                if field == "total" and "percent" not in fields and (share := share_in(cell)) is not None:
+                if field in ("total", "value") and "percent" not in fields and (share := share_in(cell)) is not None:
                     columns["percent"] = share
         else:
             args[own_key(args, head)] = plain(cell, head)
@@ -441,6 +446,15 @@ def unit_in(text: str) -> str:
     found = _UNIT_IN.search(text[:200])
     unit = (found[1] or found[2]).lower() if found else ""
     return unit if is_time(unit) else ""
+
+
+_OF_FILE = re.compile(rf"\s*(?:time )?units?(?: of (?:all )?times?)?\s?[:=]\s?({TIME_WORDS})[\s.]*", re.IGNORECASE)
+
+
+def unit_of_file(text: str) -> str:
+    """Returns the unit of the times of all tables below a line such as `Time unit: ms`; '' for other lines."""
+    found = _OF_FILE.fullmatch(text) if len(text) < 60 else None
+    return found[1].lower() if found and is_time(found[1]) else ""
 
 
 def with_unit_of_all(

@@ -45,7 +45,9 @@ _UNIT = re.compile(r"%|[nuµμm]?s|[KMGT]?i?B")
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?|-|N/A")
 _FIGURE = re.compile(rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:{_UNIT.pattern})(?=\s|$))?|-|N/A")
 _PLAIN_WORD = re.compile(r"\S+")
-_CHUNK = re.compile(r"\S+(?: \S+)*")
+#: A word; a share in brackets is one, though blanks pad it.
+_WORD = r"(?:\( {2,6}(?=\d[\d.]{0,9}%\))|\S)+"
+_CHUNK = re.compile(rf"{_WORD}(?: {_WORD})*")
 
 
 class Layout(Protocol):
@@ -82,7 +84,7 @@ class Pipes:
 
     def split(self, text: str) -> list[str] | None:
         if self.cuts and len(text) > self.cuts[-1] and all(text[cut] == "|" for cut in self.cuts):
-            return [_plain(text[begin + 1 : end]) for begin, end in pairwise(self.cuts)]
+            return [_plain(text[begin + 1 : end].replace("\\|", "|")) for begin, end in pairwise(self.cuts)]
         pieces = (_SIDE if self.boxed else _PIPE).split(text.strip())
         if len(pieces) < 2:
             return None
@@ -254,15 +256,30 @@ def _is_within(text: str, place: int) -> bool:
 
 @dataclass(frozen=True)
 class Words:
-    """Cells with nothing clear between them: all are figures, except for a name in the last or the first cell."""
+    """Cells with nothing clear between them: all are figures, except for a name in the last or the first cell.
+
+    `labelled`: the first row has a label before its cells, as nvprof's: `GPU activities:  41.25%  82.500ms ...`.
+    """
 
     columns: int
+    labelled: bool = False
     name: str = "words"
     joint: str = " "
     explicit: bool = False
 
     def split(self, text: str) -> list[str] | None:
-        return _by_figures(text, self.columns)
+        label = _LABEL.match(text) if self.labelled else None
+        return _by_figures(text[label.end() :] if label else text, self.columns)
+
+
+#: A label before the cells of a row.
+_LABEL = re.compile(r"\s{0,200}([A-Za-z][A-Za-z ]{1,40}):(?=\s{2,}[\d.])")
+
+
+def label_of(text: str) -> str:
+    """The label before the cells of a row, '' for none."""
+    found = _LABEL.match(text)
+    return found[1] if found else ""
 
 
 def _by_figures(text: str, columns: int) -> list[str] | None:

@@ -42,6 +42,7 @@ from .headings import (
     is_total,
     read_figures,
     unit_in,
+    unit_of_file,
     with_unit_of_all,
     with_units,
 )
@@ -62,6 +63,7 @@ from .layouts import (
 from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
+from .proofs import bare_table, may_be_bare, sums_of, unit_of_shares
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 from .wrapped import whole_row, with_cut, with_line_ends
 
@@ -91,8 +93,13 @@ _MOST_STRAYS, _MOST_STRAYS_AMID_WORDS = 20, 2
 _FEWEST_APART = 3
 
 #: What draws the branches of a tree before names; the fewest characters by which names are indented.
-_BRANCH = re.compile(r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?")
+_BRANCH = re.compile(
+    r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?|\s{0,8}\|\d{1,4}>>>(?:\s{1,200}\|_|\s)"  # timemory's: |0>>>   |_step
+)
 _LEAST_STEP = 2
+
+#: Blanks between cells, at least, in the layout of spaces.
+_GAP = 2
 
 #: A number in a line.
 _FIGURE = re.compile(r"(?:^|\s)\d")
@@ -106,6 +113,9 @@ _GROUPS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3}){2,}(?![\w,])")
 #: Lines above a table that may state the unit of its times.
 _MOST_TEXTS = 3
 
+#: Lines above headings among which one that states the unit of all times is looked for, by probes.
+_FARTHEST_UNIT = 40
+
 #: Lines that are examined for the decimal separator of a file, and by a probe.
 _EXAMINED_LINES = 2_000
 _EXAMINED_BY_PROBES = 100
@@ -116,7 +126,7 @@ class Table:
     """A table: its position in the source from 0, the titles above it, its headings, the format's fields.
 
     `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
-    the one that it is within.
+    the one that it is within. `sums` are the names of rows whose shares show that they are sums of others.
     """
 
     ordinal: int
@@ -127,6 +137,7 @@ class Table:
     fields: dict[str, int] | None
     boxed: bool = False
     is_tree: bool = False
+    sums: frozenset[str] = frozenset()
 
     @property
     def scope(self) -> list[str]:
@@ -167,8 +178,8 @@ class Table:
         """Whether a row has a cell for each column, a name that is a text, and figures wherever they belong."""
         cells = self.cells(pieces)
         name = cells[self.name_column]
-        figures = all(is_missing(cells[index]) or figure(cells[index]) for index in self.measured)
-        return len(pieces) == len(self.headings) and all(cells) and figures and figure(name) is None
+        figures = all(cells[index] and (is_missing(cells[index]) or figure(cells[index])) for index in self.measured)
+        return len(pieces) == len(self.headings) and bool(name) and figures and figure(name) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +250,17 @@ class _Lines(Protocol):
     def note(self, kind: str, detail: str) -> None: ...
 
 
-def read_tables(lines: _Lines, recognise: Recogniser) -> Iterator[Table | Row | Text]:
+def read_tables(lines: _Lines, recognise: Recogniser, *, bare: bool = False) -> Iterator[Table | Row | Text]:
     """Yields the recognised tables, their rows, and the lines outside of tables, in the order of the text.
 
     The caller states the outcome of the line of each row and text. Headings, rules and blank lines are structure;
     other tables are skipped, and so is a last row that is cut. A table with pipes, tabs or commas continues after
     lines that aren't rows, up to the next title or table. If each line of a table has a prefix (that of a quotation,
     of a logger; see `without_prefix`), it is removed. If the file has decimal commas, the figures of rows have points
-    instead. Raises DamagedInput if the decimal separator can't be determined.
+    instead. `bare`: rows whose figures prove which is which need no headings. Raises DamagedInput if the decimal
+    separator can't be determined.
     """
-    return _Scan(lines, recognise, commas=_has_decimal_commas(lines, recognise)).items()
+    return _Scan(lines, recognise, commas=_has_decimal_commas(lines, recognise), bare=bare).items()
 
 
 def _has_decimal_commas(lines: _Lines, recognise: Recogniser) -> bool:
@@ -273,10 +285,11 @@ def _has_decimal_commas(lines: _Lines, recognise: Recogniser) -> bool:
     return scan.evidence.commas
 
 
-def find_tables(sample: Sample, recognise: Recogniser) -> Iterator[Table]:
+def find_tables(sample: Sample, recognise: Recogniser, *, bare: bool = False) -> Iterator[Table]:
     """Yields the recognised tables in the text of a sample; none if it is JSON."""
     if may_have_tables(sample):
-        yield from (item for item in read_tables(SampleLines(sample.lines), recognise) if isinstance(item, Table))
+        items = read_tables(SampleLines(sample.lines), recognise, bare=bare)
+        yield from (item for item in items if isinstance(item, Table))
 
 
 def may_have_tables(sample: Sample) -> bool:
@@ -296,7 +309,9 @@ def headings_at(lines: Sequence[str], number: int, recognise: Recogniser) -> Tab
 def _texts_above(lines: Sequence[str], number: int) -> list[str]:
     """The lines with words right above a line, the nearest first."""
     above = reversed(lines[max(number - 5, 0) : number - 1])
-    return [line for line in above if line.strip() and not is_rule(line)][:_MOST_TEXTS]
+    near = [line for line in above if line.strip() and not is_rule(line)][:_MOST_TEXTS]
+    stated = (line for line in reversed(lines[max(number - _FARTHEST_UNIT, 0) : number - 1]) if unit_of_file(line))
+    return [*near, *islice(stated, 1)]
 
 
 class Below:
@@ -326,9 +341,16 @@ class _Scan:
     """The state of reading: the titles above the current line, and the open table."""
 
     def __init__(
-        self, lines: _Lines, recognise: Recogniser, *, commas: bool = False, above: Sequence[str] = ()
+        self,
+        lines: _Lines,
+        recognise: Recogniser,
+        *,
+        commas: bool = False,
+        above: Sequence[str] = (),
+        bare: bool = False,
     ) -> None:
         self._lines = lines
+        self._takes_bare = bare
         self._recognise = recognise
         self._commas = commas
         self.evidence = Evidence()
@@ -343,6 +365,7 @@ class _Scan:
         self._rule = ""  # the line above if it is a rule
         self._texts = deque(above, maxlen=_MOST_TEXTS)  # the last texts outside of tables, the nearest first
         self._is_open = False  # the box of the table
+        self._unit = next(filter(None, map(unit_of_file, above)), "")
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
@@ -350,6 +373,7 @@ class _Scan:
             if found is None:
                 self._interrupt(line.text, between_rows=self._pieces(self._peek() or "", 1) is not None)
                 self._texts.appendleft(line.text)
+                self._unit = unit_of_file(line.text) or self._unit
                 yield Text(line.number, line.text, self._path)
             else:
                 yield from found
@@ -400,7 +424,8 @@ class _Scan:
             return () if table.fields is None else (table,)
         if drawn:
             self._lines.structure()
-        return () if drawn else None
+            return ()
+        return self._open_bare(line.number, text) if self._takes_bare and may_be_bare(text) else None
 
     def _bare(self, text: str) -> str:
         """The line without its prefix or frame if the table or title above had one, else the line."""
@@ -533,6 +558,11 @@ class _Scan:
         if isinstance(layout, (Spaces, Edges, Words)) and column == 0:
             found = layout.split(text) or [""]
             return text[: text.find(found[0]) + len(found[0])] if found[0] else ""
+        if isinstance(layout, Spaces) and column == len(layout.spans) - 1:
+            name = (layout.split(text) or [""])[-1]
+            begin = text.rfind(name)
+            gap = begin - len(text[:begin].rstrip()) - _GAP  # a longer number shifts the name
+            return " " * min(begin - layout.spans[-1][0], gap) + name if name else ""
         pieces = layout.split(text) if isinstance(layout, (Pipes, Dashes, Delimited)) else None
         return pieces[column] if pieces and column < len(pieces) else ""
 
@@ -571,6 +601,17 @@ class _Scan:
         self._framed = table is not None
         return table
 
+    def _open_bare(self, line: int, text: str) -> Iterable[Table | Row] | None:
+        """Opens a table without headings, whose first row is the line."""
+        found = bare_table(text, self._peek)
+        if not found:
+            return None
+        table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)
+        self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
+        self._tables += 1
+        whole = self._pieces(text)
+        return (table, *self._row(table, Line(line, text), whole)) if whole else None
+
     def _open(self, line: Line) -> Table | None:
         """Opens the table whose headings are in the line."""
         refused = None
@@ -596,6 +637,9 @@ class _Scan:
             table = replace(table, layout=with_cut(table.layout, table.name_column, self._peek, lines))
         if table.fields and self._is_tree(table, lines):
             table = replace(table, is_tree=True)
+        elif table.fields:
+            rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
+            table = replace(table, sums=sums_of(headings, table.fields, list(rows)))
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)
@@ -607,7 +651,11 @@ class _Scan:
         """The headings and their fields, with the unit that the title or the text above states if they have none."""
         fields = self._recognise(headings, below)
         above = (*(title.text for title in self._path[-1:]), *self._texts, *(head.text for head in headings))
-        unit = next(filter(None, map(unit_in, above)), "") if fields is None else ""
+        unit = next(filter(None, map(unit_in, above)), self._unit) if fields is None else ""
+        if fields is None and not unit and not any(is_time(head.unit) for head in headings):
+            unit, columns = unit_of_shares(self._texts, headings, list(below))
+            named = with_unit_of_all(headings, unit, columns)
+            return (named, fields) if unit and (fields := self._recognise(named, below)) else (headings, None)
         if not unit or any(is_time(head.unit) for head in headings):
             return headings, fields
         named = with_unit_of_all(headings, unit)
@@ -629,11 +677,14 @@ class _Scan:
             units = [piece.strip() for piece in pieces]
         return _MOST_BELOW, units
 
-    def _rows_below(self, head: Candidate, ahead: int, columns: int) -> Iterator[list[str]]:
-        """Yields the cells of the rows from a line on, up to one that isn't a row, or is the same headings."""
+    def _rows_below(self, head: Candidate, ahead: int, columns: int, *, over: bool = False) -> Iterator[list[str]]:
+        """Yields the cells of the rows from a line on, up to one that isn't a row, or is the same headings.
+
+        `over`: also of those below blank lines.
+        """
         layout = head.layout
         while (text := self._peek(ahead)) is not None:
-            if is_rule(text):
+            if is_rule(text) or (over and not text.strip()):
                 ahead += 1
                 continue
             pieces, more = self._split(layout, text, ahead, columns)

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 #: Formats whose tables state the total of what they list, and maybe of more.
-STATES_TOTALS = frozenset(("torch-table", "table", "nsys-stats"))
+STATES_TOTALS = frozenset(("torch-table", "table", "nsys-stats", "old-profilers"))
 
 #: How the note begins that tells what is counted instead of device work.
 _NO_WORK = "There is no device work"

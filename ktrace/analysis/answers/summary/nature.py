@@ -35,7 +35,7 @@ NATURES = {
 }
 
 #: Formats whose rows and tools don't say whose time it is.
-_TABLES = frozenset(("table", "console", "mapped", "kokkos", "regions"))
+_TABLES = frozenset(("table", "console", "mapped", "kokkos", "regions", "old-profilers"))
 _TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text"))
 
 _REQUEST = re.compile(r"\brequest", re.I)

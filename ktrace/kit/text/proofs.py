@@ -1,0 +1,217 @@
+"""What the figures of a table prove of its columns, where no heading says it.
+
+3.82%  365.56ms  452  808.77us  613.98us  1.1781ms  gemm     the time is the count times the mean,
+3.23%  309.42ms    3  103.14ms  102.48ms  104.10ms  fft      which is between the two others
+
+Total Execution Time: 12.5 s        the shares in the cells are those of the total:
+10.0 ( 80.0%)  lower                its unit is that of the column
+ 2.5 ( 20.0%)  parse
+
+type  time  share  region
+ALL   10.0  100.0  ALL              a row that is called as its group is the sum of those that are in it
+USR    8.0   80.0  USR
+USR    6.0   60.0  solve
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from itertools import permutations
+from typing import NamedTuple
+
+from .headings import TIME_WORDS, Heading, as_int64, figure, is_time, is_total, share_in
+from .layouts import LONGEST_HEADER, Words, label_of
+from .numbers import Quantity, nanoseconds
+
+#: Figures of a row, at least, and rows that prove what they are, one more with the fewest; rows that are looked at.
+_FEWEST_FIGURES, _FEWEST_ROWS, _MOST_ROWS = 3, 2, 64
+_MOST_COLUMNS = 16
+
+#: Figures of one kind agree to so much of the greater one, as programs round them.
+_ROUNDED = Decimal("0.005")
+
+_TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}} ?(?:{TIME_WORDS})(?!\w)", re.IGNORECASE)
+_STATED = re.compile(
+    rf"\btotal (?:[a-z]{{2,12}} ){{0,2}}(?:time|duration)\s?[:=]\s?(\d[\d.,]{{0,30}})\s?({TIME_WORDS})\b", re.IGNORECASE
+)
+_WHOLE = (Decimal("99.95"), Decimal("100.05"))
+_MOST_SHARES = Decimal("101")
+
+
+class BareTable(NamedTuple):
+    """Rows without headings: their layout, headings in the words of what is proven, and field -> index."""
+
+    layout: Words
+    headings: tuple[Heading, ...]
+    fields: dict[str, int]
+
+
+def may_be_bare(text: str) -> bool:
+    """Whether a line may be a row whose figures prove what they are: it has two times and other figures."""
+    return len(text) <= LONGEST_HEADER and len(_TIME.findall(text)) > 1 and text.count(" ") >= _FEWEST_FIGURES
+
+
+def bare_table(text: str, peek: Callable[[int], str | None]) -> BareTable | None:
+    """The table of which a line is the first row, if it and those below prove which figure is which; else None.
+
+    They do if one time is another one times a whole number in all rows, and no other pair of columns is.
+    """
+    if not may_be_bare(text):
+        return None
+    label = label_of(text)
+    for count in range(_FEWEST_FIGURES + 1, _MOST_COLUMNS):
+        layout = Words(count, labelled=bool(label))
+        if (pieces := layout.split(text)) and _are_apart(pieces):
+            return _proven(layout, _rows(layout, text, peek), label or "name")
+    return None
+
+
+def _are_apart(pieces: Sequence[str]) -> bool:
+    """Whether the name, the first or the last piece, has no cells of others: no figure beside it."""
+    first, last = pieces[0].split()[-1], pieces[-1].split()[0]
+    return (figure(pieces[0]) is None and figure(first) is None) or (
+        figure(pieces[-1]) is None and figure(last) is None
+    )
+
+
+def _rows(layout: Words, text: str, peek: Callable[[int], str | None]) -> list[list[str]]:
+    rows: list[list[str]] = []
+    line: str | None = text
+    while line is not None and len(rows) < _MOST_ROWS and (pieces := layout.split(line)):
+        rows.append([piece.strip() for piece in pieces])
+        line = peek(len(rows))
+    return rows
+
+
+def _proven(layout: Words, rows: Sequence[Sequence[str]], name: str) -> BareTable | None:
+    columns = [[figure(row[index]) for row in rows] for index in range(layout.columns)]
+    names = [index for index in (0, layout.columns - 1) if not any(columns[index])]
+    if len(rows) < _FEWEST_ROWS + (layout.columns == _FEWEST_FIGURES + 1) or len(names) != 1:
+        return None
+    times = {index: found for index, column in enumerate(columns) if (found := _as_times(column))}
+    counts = {index: found for index, column in enumerate(columns) if (found := _as_counts(column))}
+    proofs = [
+        (total, mean, count)
+        for total, mean in permutations(times, 2)
+        for count in counts
+        if max(counts[count]) > 1
+        and all(
+            _agree(one * often, every)
+            for one, often, every in zip(times[mean], counts[count], times[total], strict=True)
+        )
+    ]
+    if len(proofs) != 1:
+        return None
+    total, mean, count = proofs[0]
+    fields = {"name": names[0], "total": total, "avg": mean, "count": count}
+    others = [index for index in times if index not in (total, mean)]
+    for field, low, high in (("min", None, mean), ("max", mean, None)):
+        bounds = [
+            index
+            for index in others
+            if all(
+                below <= above * (1 + _ROUNDED)
+                for below, above in zip(
+                    times[index if low is None else low], times[index if high is None else high], strict=True
+                )
+            )
+        ]
+        if len(bounds) == 1:
+            fields[field] = bounds[0]
+    shares = [index for index, column in enumerate(columns) if all(read and read.unit == "%" for read in column)]
+    if len(shares) == 1:
+        fields["percent"] = shares[0]
+    words = {index: name if field == "name" else field for field, index in fields.items()}
+    texts = (words.get(index, f"column {index + 1}") for index in range(layout.columns))
+    return BareTable(layout, tuple(Heading(text, text, "") for text in texts), fields)
+
+
+def _as_times(column: Iterable[Quantity | None]) -> list[Decimal]:
+    """The times of a column in ns, [] if it has others."""
+    times = [nanoseconds(read.number, read.unit) if read and is_time(read.unit) else None for read in column]
+    return [time for time in times if time is not None] if None not in times else []
+
+
+def _as_counts(column: Sequence[Quantity | None]) -> list[Decimal]:
+    """The whole numbers of a column, [] if it has others."""
+    are_whole = all(read and not read.unit and (as_int64(read.number) or 0) > 0 for read in column)
+    return [read.number for read in column if read] if are_whole else []
+
+
+def _agree(one: Decimal, other: Decimal) -> bool:
+    return abs(one - other) <= max(one, other) * _ROUNDED
+
+
+def unit_of_shares(
+    texts: Iterable[str], headings: Sequence[Heading], rows: Sequence[Sequence[str]]
+) -> tuple[str, list[int]]:
+    """The unit of a total that a text above states, and the columns whose cells have shares of it; "" for none.
+
+    Of the columns without a unit those are meant in which each figure is its share of the total, as it is rounded.
+    """
+    for stated in map(_STATED.search, texts):
+        read = figure(f"{stated[1]} {stated[2]}") if stated else None
+        if not read or read.number <= 0:
+            continue
+        columns = [
+            index
+            for index, head in enumerate(headings)
+            if not head.unit and _are_of(read.number, [row[index] for row in rows if index < len(row)])
+        ]
+        if columns:
+            return read.unit, columns
+    return "", []
+
+
+def _are_of(total: Decimal, cells: Sequence[str]) -> bool:
+    """Whether figures with shares behind them are these shares of a total: some of at least 1 %."""
+    largest = Decimal(0)
+    for cell in filter(None, cells):
+        read, share = figure(cell), share_in(cell)
+        if read is None or read.unit or share is None:
+            return False
+        part, places = Decimal(str(share)), -min(int(read.number.as_tuple().exponent), 0)
+        largest = max(largest, part)
+        if abs(read.number - total * part / 100) > total * Decimal("0.001") + Decimal(10) ** -places:
+            return False
+    return len(cells) >= _FEWEST_ROWS and largest >= 1
+
+
+def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> frozenset[str]:
+    """The names of rows that are sums of others, by their shares: all are more than 100 %, without those they aren't.
+
+    These are rows that are called as the group that others are in, and one of 100 %.
+    """
+    name, time = fields.get("name"), fields.get("total", fields.get("value"))
+    whole = [row for row in rows if len(row) == len(headings) and name is not None and not is_total(row[name])]
+    if name is None or len(whole) < _FEWEST_ROWS:
+        return frozenset()
+    shares = [
+        (row[name], share)
+        for row in whole
+        if (share := _share(row, fields.get("percent"), time)) is not None and share.is_finite()
+    ]
+    groups = set(range(len(headings))) - set(fields.values())
+    named = {(row[name], index) for row in whole for index in groups if row[index] == row[name]}
+    are_groups = any((row[index], index) in named and row[index] != row[name] for row in whole for index in groups)
+    sums = {word for word, _ in named} if are_groups else set()
+    full = {word for word, share in shares if _WHOLE[0] <= share <= _WHOLE[1]}
+    sums |= full if len(full) == 1 else set()
+    rest = sum((share for word, share in shares if word not in sums), Decimal(0))
+    return frozenset(sums) if 0 < rest <= _MOST_SHARES < sum(share for _, share in shares) else frozenset()
+
+
+def _share(row: Sequence[str], percent: int | None, time: int | None) -> Decimal | None:
+    """The share of a row, in a column of its own or behind its time."""
+    if percent is not None:
+        read = figure(row[percent])
+        return read.number if read else None
+    share = share_in(row[time]) if time is not None else None
+    return None if share is None else Decimal(str(share))
+
+
+def contradict(total: float, count: int, mean: float) -> bool:
+    """Whether a total isn't near a count times its mean: then it is no sum of that many."""
+    return min(total, count, mean) > 0 and not total / 2 <= mean * count <= total * 2
