@@ -41,6 +41,8 @@ RUNS = re.compile(
     r"(?P<all>Timings \(microseconds\): )?count=[1-9]\d{0,11} (?:.{0,300}? avg|curr)=[\d.e+]{1,30}.{0,200}"
 )
 TIMINGS = "Inference timings in us: Init:"
+#: The same as programs of before 2020 print it, which have no such line.
+OF_RUNS = re.compile(r"count=\d{1,12} first=\d{1,12} curr=\d{1,12} min=\d{1,12} max=\d{1,12} avg=[\d.e+]{1,30} std=")
 
 
 def headings_of(text: str) -> list[str] | None:
@@ -60,7 +62,7 @@ def probe(sample: Sample) -> Match | None:
     for number, text in enumerate(sample.lines, 1):
         if ("[node type]" in text or text.startswith("node type, ")) and headings_of(text.strip()):
             return Match(Score.DIALECT, f"has operators of TensorFlow Lite's benchmark_model (line {number})")
-        if TIMINGS in text:
+        if TIMINGS in text or OF_RUNS.match(text):
             return Match(Score.DIALECT, f"has times of TensorFlow Lite's benchmark_model (line {number})")
     return None
 

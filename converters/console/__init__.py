@@ -17,17 +17,27 @@ Programs whose words are known have formats of their own: this one comes last.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.measured import go_up, tells_of_tests
 
 #: Characters at the start of a log that are examined; how many of the lines must have durations: two, and one in ten.
 _SEARCHED = 1 << 13
 _LEAST = 2
 _SHARE = 10
 
-#: Labels that differ, at least, where no word tells of a page.
+#: Labels that differ, at least, where no word tells of a page: two where they speak of time, or a text of measuring.
 _LEAST_LABELS = 3
+_OF_TIME = re.compile(r"(?i)(?<![a-z])(?:times?|took|latency|elapsed|duration|runtime|cost)(?![a-z])")
+_OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|gpus?|cuda|flops|speed-?up)\b")
+#: A rate beside a time: such a line tells of measuring alone.
+_RATE = re.compile(r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys)/s\b|\d ?[GT]FLOPS\b")
+#: Labels of what builds, which no recording is of.
+_BUILDING = re.compile(
+    r"(?i)\W*(?:configur|generat(?:e|ing)\b|compil|link(?:ed|ing)\b|build(?:ing|s)?\b|built\b|install|download|fetch|resolv"
+    r"|bundl|unpack|extract|render(?:ed|ing) (?:chunks|pages)|transform(?:ed|ing) modules|lint|critical path)"
+)
 
 #: Lines with a time that are examined; at least half of them must have a label. Longer lines than this aren't.
 _EXAMINED = 40
@@ -42,8 +52,10 @@ _INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTIL
 _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )
+_STAMP = re.compile(r"\s*\d[\d.]{0,20} ?(?:s|secs?|seconds?)\b")
+_SECONDS = re.compile(r"\d ?(?:s|secs?|seconds?)\b")
 _TIME = re.compile(
-    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|\((?:in )?(?:seconds|[mu]s)\)"
+    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
     r"|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
 )
 
@@ -61,7 +73,8 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
-    from .figures import box_of, labels_of, named_in
+    from .boxes import box_of
+    from .figures import labels_of, named_in
 
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines):
@@ -70,15 +83,48 @@ def probe(sample: Sample) -> Match | None:
         ):
             return Match(Score.DIALECT, "has a table of console.table with times")
     likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
-    if len(likely) < _LEAST or len(likely) * _SHARE < len(lines):
+    if are_stamps(sample):
+        likely = [line for line in likely if not line.lstrip()[:1].isdigit()]
+    if not likely or len(likely) * _SHARE < len(lines) or tells_of_tests(sample.text):
         return None
     found = [labels for line in likely if (labels := labels_of(line))]
-    names = [name for labels in found for name in labels]
-    names += [name for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
-    kinds = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name in names}
-    if len(found) * 2 < len(likely) or not (is_page(sample) or len(names) >= _LEAST_LABELS <= len(kinds) + 1):
+    named = [(name, line) for line in likely for name in labels_of(line) if name]
+    named += [(name, line) for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
+    if len(found) * 2 < len(likely) or not (_are_enough(named, sample) or _repeats(likely)):
         return None
     return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
+
+
+def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
+    """Whether labels, each with its line, tell of something measured."""
+    if is_page(sample):
+        return len(named) >= _LEAST
+    measured = [(name, line) for name, line in named if not _BUILDING.match(name)]
+    kinds = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name, _ in measured}
+    if len(measured) < _LEAST_LABELS or len(kinds) < _LEAST:
+        is_measuring = _OF_MEASURING.search((sample.text or "")[:_SEARCHED]) is not None
+        are_times = all(
+            _OF_TIME.search(name) or (is_measuring and not _SECONDS.search(line)) for name, line in measured
+        )
+        is_rate = any(_RATE.search(line) for _, line in measured)
+        return bool(measured) and (is_rate or (are_times and len(kinds) >= _LEAST))
+    return True
+
+
+def _repeats(lines: list[str]) -> bool:
+    """Whether lines are what a tool that repeats something prints, which no other program does."""
+    from .lists import of_repeats
+
+    return any(of_repeats(line.strip()) for line in lines)
+
+
+def are_stamps(sample: Sample) -> bool:
+    """Whether the times that stand first in lines go up all the time: how long the program has run."""
+    from .figures import figures_of
+
+    lines = (line for line in sample.lines if len(line) < _LONGEST and _STAMP.match(line))
+    times = [found[0].dur for line in islice(lines, _EXAMINED) if (found := figures_of(line)) and found[0].is_first]
+    return go_up(times)
 
 
 FORMAT = Format(

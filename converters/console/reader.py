@@ -12,19 +12,45 @@ from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from . import is_page
-from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of, indent_of, named_in, says_time_alone
+from . import are_stamps, is_page
+from .boxes import RULE, Box, box_of, cells_of
+from .durations import Figure
+from .figures import BANNER, SETTING, figures_of, indent_of, is_time_alone, named_in, says_time_alone
+from .members import DEVICE
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
 LONGEST = 1 << 20
 
-#: Lines below one with a name in which its time is looked for.
+#: Lines below one with a name in which its time is looked for; characters of a name that is a whole line.
 _MOST_BELOW = 6
+_LONGEST_NAME = 200
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each duration with a start, else a summary with one occurrence; and the rows of tables."""
     return _Console(source, conversion).read()
+
+
+class _Settings:
+    """The settings that stand above lines which are further indented, and the banner above all of these."""
+
+    def __init__(self) -> None:
+        self._banner: list[str] = []
+        self._above: list[tuple[int, str]] = []
+
+    def take(self, text: str) -> None:
+        """Takes a line without a time."""
+        indent = indent_of(text)
+        while self._above and self._above[-1][0] >= indent:
+            self._above.pop()
+        if banner := BANNER.fullmatch(text.strip()):
+            self._banner, self._above = [banner["words"]], []
+        elif SETTING.fullmatch(text):
+            self._above.append((indent, text.strip().rstrip(":")))
+
+    def scope(self, indent: int) -> list[str]:
+        """What a line with this indentation is below."""
+        return [*self._banner, *(text for own, text in self._above if own + 1 < indent)] if indent else []
 
 
 class _Console:
@@ -37,6 +63,9 @@ class _Console:
         self._kind = "range" if is_page(source.sample()) else "metric"
         self._box: Box | None = None
         self._tables = 0
+        self._has_stamps = are_stamps(source.sample())
+        self._settings = _Settings()
+        self._labelled = ""  # the label of a time that stands in the line below it
         self._above: str | None = None  # what a line above says is timed below
         self._indent = self._named = 0  # of that line: its blanks, its number
 
@@ -76,8 +105,8 @@ class _Console:
 
     def _take_line(self, number: int, text: str) -> None:
         """Reads the durations of a line; without any, the line stays unrecognised."""
-        figures = figures_of(text) if len(text) <= LONGEST else []
-        if not figures:
+        figures = self._figures(text) if len(text) <= LONGEST else []
+        if not figures or not (figures[0].name or self._above):
             self._take_name(number, text)
             return
         if self._above and self._is_of_above(number, text, figures):
@@ -88,7 +117,7 @@ class _Console:
             self._lines.skip("negative-duration", f"{min(figure.dur for figure in figures)} ns")
             return
         for figure in figures:
-            self._add(figure)
+            self._add(figure, self._settings.scope(indent_of(text)))
             if figure.without:
                 detail = f"{figure.without} members of a list without a duration"
                 self._report.issue("unknown-kind", f"line {number}", detail, 0)
@@ -96,31 +125,46 @@ class _Console:
                 self._report.issue("rounded", f"line {number}")
         self._lines.used()
 
+    def _figures(self, text: str) -> list[Figure]:
+        """The durations of a line, or of one that is a time alone with the label before it."""
+        if self._labelled and is_time_alone(text):
+            return figures_of(f"{self._labelled} {text.strip()}")
+        figures = figures_of(text)
+        return [] if self._has_stamps and figures and figures[0].is_first else figures
+
     def _is_of_above(self, number: int, text: str, figures: list[Figure]) -> bool:
         """Whether the time of a line is of what one above names: the first one, those further indented, statistics."""
         is_near = number == self._named + 1 or indent_of(text) > self._indent or figures[0].statistics
         name = figures[0].name
-        return bool(len(figures) == 1 and is_near and says_time_alone(name) and not is_total(name))
+        return bool(len(figures) == 1 and is_near and (not name or (says_time_alone(name) and not is_total(name))))
 
     def _take_name(self, number: int, text: str) -> None:
         """Keeps what a line names, if below it, right there or further indented, is a time without a name.
 
         Lines without a time that are indented below it are of the same thing; any other one ends it.
         """
+        self._settings.take(text)
         if self._above and indent_of(text) > self._indent:
             return
-        self._above, self._indent, self._named = None, indent_of(text), number
-        below = self._lines.peek() or ""
+        self._above, self._labelled, self._indent, self._named = None, "", indent_of(text), number
+        ahead = next((ahead for ahead in range(1, _MOST_BELOW) if (self._lines.peek(ahead) or "").strip()), 1)
+        below = self._lines.peek(ahead) or ""
+        if is_time_alone(below) and text.rstrip().endswith(":"):
+            self._labelled = text.strip()
+            self._lines.structure()
+            return
         name = named_in(text, below) if len(text) <= LONGEST else None
-        ahead = 1
         while name and ahead < _MOST_BELOW and indent_of(below) > self._indent and not figures_of(below):
             ahead += 1
             below = self._lines.peek(ahead) or ""
-        if name and len(found := figures_of(below)) == 1 and says_time_alone(found[0].name):
+        found = figures_of(below)
+        if found and not found[0].name:
+            name = name or text.strip()[:_LONGEST_NAME] or None
+        if name and len(found) == 1 and (not found[0].name or says_time_alone(found[0].name)):
             self._above = name
             self._lines.structure()
 
-    def _add(self, figure: Figure) -> None:
+    def _add(self, figure: Figure, settings: list[str]) -> None:
         total = is_total(figure.name)
         kind = "kernel" if figure.on_device else self._kind
         columns: dict[str, Any] = {"args": figure.args, **figure.columns}
@@ -131,7 +175,8 @@ class _Console:
             track = None if figure.on_device else figure.tag or "console"
             self._rows.event(kind, figure.name, ts=start, dur=dur, cat=figure.tag, track=track, **columns)
             return
-        columns |= {"scope": [figure.tag]} if figure.tag else {}
+        scope = [figure.tag] if figure.tag else settings
+        columns |= {"scope": scope} if scope else {}
         if figure.statistics:
             self._rows.summary("metric", figure.name, unit="ns", **(columns | figure.statistics))
             return

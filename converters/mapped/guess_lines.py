@@ -18,9 +18,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ktrace.errors import InputError, KtraceError, UsageError
-from ktrace.input.line_pattern import LONGEST, UNITS
+from ktrace.input.line_pattern import LONGEST, UNITS, LinePattern
 from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
 from ktrace.input.source import Sample
+from ktrace.kit.text.measured import go_up, is_measured, tells_of_tests
 from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
@@ -37,7 +38,10 @@ _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 _OF_KERNELS = re.compile(r"\bkernel:? \{name\}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{2}|[^\x00-\x7f]")
 #: Names of how often one thing was measured.
-_REPEATED = re.compile(r"(?:iter|iteration|step|run|epoch|trial|sample|batch|rep|round)\W{0,3}\d+", re.IGNORECASE)
+_REPEATED = re.compile(
+    r"(?:iter|iteration|(?:time-?|micro-?)?step|run|run_idx|epoch|trial|sample|batch|rep|round|frame|prediction|token)\W{0,3}\d+",
+    re.IGNORECASE,
+)
 _OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
 _NO_NAMES = frozenset(("in", "at", "for", "took", "is", "was", "after", "time", "elapsed"))
 #: So many placeholders in a pattern, and the lines are rather rows of a table without its headings.
@@ -71,6 +75,9 @@ _TRIES = 6
 
 #: The most lines that a guess looks at, and that an error names.
 _MOST, _NAMED, _FEWEST = 16, 3, 2
+
+#: The share of lines with a time that may have another form.
+_ODD = 0.2
 
 #: Lines of a text that are examined for one form.
 _EXAMINED = 2000
@@ -140,7 +147,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     numbers = [] if sample.is_json else _examples(sample, path)
     lines = [line for line in sample.lines[:_EXAMINED] if line.strip()]
     timed = [line for line in lines if _TIME.search(line)]
-    if len(numbers) < _NAMED:
+    if len(numbers) < _NAMED or tells_of_tests(sample.text or ""):
         return None
     try:
         (pattern,) = guess_lines(sample, path, [",".join(map(str, numbers))]).lines
@@ -154,19 +161,48 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
     rows = [cells for line in lines if (cells := found.cells(line)) is not None]
     fit = [cells["name"] for cells in rows]
-    are_names = all(map(_is_name, fit)) and found.text.count("}") < _MOST_PLACES
+    if _are_below_settings(lines, found) or len(timed) - len(fit) > _ODD * len(timed) or _are_stamps(found, rows):
+        return None
+    are_names = (
+        all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
+    )
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None
     if any(map(_ON_HOST.search, fit)) and any(map(_ON_DEVICE.search, fit)):
         return None  # the same work twice
     several = len({re.sub(r"\d+", "", name) for name in fit}) > 1  # not the steps of a loop
-    is_most = len(fit) * 2 > len(lines) or (several and len(fit) == len(timed) and len(fit) * 4 > len(lines))
+    are_repeats = all(map(_REPEATED.fullmatch, fit))
+    is_all = len(fit) == len(timed)
+    is_most = len(fit) * 2 > len(lines) or (is_all and len(fit) * (4 if several else 8 * are_repeats) > len(lines))
     is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
     if len(fit) <= _NAMED or not is_most or not is_said:
         return None
-    if not found.fields.keys() & {"dur", "total", "value", "count", "start"} or all(map(_REPEATED.fullmatch, fit)):
+    if not found.fields.keys() & {"dur", "total", "value", "count", "start"} or are_repeats:
         return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything
     return replace(mapping, cells={"kind": Cell(constant="kernel")}) if _OF_KERNELS.search(text) else mapping
+
+
+def _are_below_settings(lines: Sequence[str], form: LinePattern) -> bool:
+    """Whether lines of a form with the same name are below different lines that are less indented: settings of runs."""
+    above: list[tuple[int, str]] = []
+    places: dict[str, set[tuple[str, ...]]] = {}
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if cells := form.cells(line):
+            settings = tuple(text for own, text in above if own < indent)
+            places.setdefault(cells["name"], set()).update([settings] if settings else [])
+            continue
+        while above and above[-1][0] >= indent:
+            above.pop()
+        above.append((indent, line.strip()))
+    return any(len(settings) > 1 for settings in places.values())
+
+
+def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the times before the names of lines go up: how long the program had run."""
+    found = [quantity(cells.get("dur", "")) for cells in rows]
+    is_first = form.text.startswith("{dur") and form.fields["dur"] == "s"
+    return is_first and go_up([time.number for time in found if time])
 
 
 def _is_name(text: str) -> bool:
@@ -345,20 +381,27 @@ def _number(row: Sequence[_Token], at: int, taken: AbstractSet[str], shared: Abs
         field = "count" if after in _COUNTED else ""
     if field and field not in taken:
         return field
-    return word if re.fullmatch(r"[a-z_]{2,}", word) and word not in {*FIELDS, *_FIELDS, *ALIASES, *taken} else ""
+    taken_words = {*FIELDS, *_FIELDS, *ALIASES, *UNITS, *taken}
+    return word if re.fullmatch(r"[a-z_]{2,}", word) and word not in taken_words else ""
 
 
 def _leading(row: Sequence[_Token], time: int) -> list[tuple[int, int]]:
-    """What the name is where no text differs: the first words, with the number behind them if there is one."""
+    """What the name is where no text differs: the word behind one for it, else all words before the time."""
     words = [at for at, token in enumerate(row[:time]) if token.text[0].isalpha()]
     said = [at + 1 for at in words if row[at].text.lower() in _BEFORE_NAMES and row[at + 1].key != "0"]
-    first = next(iter(said[-1:] or words[:1]), None)
-    if first is None:
+    if not words:
         return []
+    first = said[-1] if said else words[0]
+    whole = first + 1
+    while whole < time and row[whole].text not in "=([|,;" and row[whole].text.lower() not in _NO_NAMES:
+        whole += 1
+    while not row[whole - 1].text[-1].isalnum() and row[whole - 1].text not in (")", ">"):
+        whole -= 1
     last = first + 1
     while last < time and (row[last].key == "0" or _touch(row, last)) and row[last].text not in _SIGNS:
         last += 1
-    return [(first, last)]
+    has_numbers = any(token.key == "0" for token in row[first:whole])
+    return [(first, last if said or has_numbers else max(whole, last))]
 
 
 def _written(text: str, row: Sequence[_Token], slots: dict[tuple[int, int], str]) -> str:

@@ -35,12 +35,20 @@ _LEVEL = (
 _CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 
-#: Layers by their names. Each pattern is what a line has before what was printed.
+#: Layers by their names. Each pattern is what a line has before what was printed. Of two that as many lines have the
+#: first one counts: the head of a logger has a time in it.
 LAYERS = {
     "a quotation": rb" {0,3}> ?",
     "a comment": rb" {0,3}(?://+|#+|;+|--) ",
     "a container": rb"[\w.-]{1,80}[-_]\d{1,4} {1,40}\| ?|\[[\w.-]+/[\w./-]{1,160}\] ",
     "a stream": rb"(?:" + _STAMP + rb" )?std(?:out|err) [FP] |\[?std(?:out|err)\]?: ?",
+    "the head of a logger": (
+        rb"[IWEFDV]\d{4} " + _TIME + rb" +\d+ [\w./-]{1,120}:\d+\] ?|\[[IWECD] \d{6} " + _TIME + rb" [^\]\n]{1,120}\] ?"
+        rb"|\d\d-\d\d " + _TIME + rb" +\d+ +\d+ [VDIWEF] [^:\n]{1,80}: ?|[VDIWEF]/[^:(\n]{1,80}(?:\( *\d+\))?: ?"
+        rb"|[A-Z][a-z]{2} [ \d]\d " + _TIME + rb" (?:[\w.-]{1,80} )?(?:[\w./-]{1,80}(?:\[\d+\])?: ?)?"
+        rb"|[VDIWEF] [\w.-]{1,40}: (?:\[" + _TIME + rb"\] ?)?|[IWEFDV] [\w./-]{1,120}:\d{1,6}\] ?"
+        rb"|\[ *\d{1,12}\.\d{3,9}\] "
+    ),
     "a rank": (
         rb"\[(?:rank ?|default|Rank |Worker )?\d{1,6}\]:? ?|\([\w.:-]{1,80} (?:pid|rank|ip)=[^()\n]{1,120}\) ?"
         rb"|\[\d{1,6},\d{1,6}\](?:<\w{1,10}>)?:? ?| {0,6}\d{1,6}: "
@@ -58,13 +66,6 @@ LAYERS = {
     "a place in a program": (
         rb"[\w./<>-]{1,120}:(?:[\w./<>-]{1,120}:)?\d{1,6}(?::\w{1,80})?[\]:)]? ?[-|]? |\[[^\[\]\n]{1,120}\]:? ?"
         rb"|[\w.]{1,80}: ?(?=[^\s:])"
-    ),
-    "the head of a logger": (
-        rb"[IWEFDV]\d{4} " + _TIME + rb" +\d+ [\w./-]{1,120}:\d+\] ?|\[[IWECD] \d{6} " + _TIME + rb" [^\]\n]{1,120}\] ?"
-        rb"|\d\d-\d\d " + _TIME + rb" +\d+ +\d+ [VDIWEF] [^:\n]{1,80}: ?|[VDIWEF]/[^:(\n]{1,80}(?:\( *\d+\))?: ?"
-        rb"|[A-Z][a-z]{2} [ \d]\d " + _TIME + rb" (?:[\w.-]{1,80} )?(?:[\w./-]{1,80}(?:\[\d+\])?: ?)?"
-        rb"|[VDIWEF] [\w.-]{1,40}: (?:\[" + _TIME + rb"\] ?)?|[IWEFDV] [\w./-]{1,120}:\d{1,6}\] ?"
-        rb"|\[ *\d{1,12}\.\d{3,9}\] "
     ),
 }
 

@@ -227,7 +227,9 @@ def test_lines_of_any_program_with_labels_are_figures(text: str, expected: list[
 @pytest.mark.parametrize(
     "text",
     [
-        "query time: 7872 ns\ncopy time: 7168 ns\n",  # too few
+        "query: 7872 ns\ncopy: 7168 ns\n",  # too few, and nothing tells of measuring
+        "copy time: 7168 ns\n",
+        "configure time: 2 s\ncompile time: 30 s\nlinking: 2 s\n",
         "step 1: 5 ms\nstep 2: 6 ms\nstep 3: 5 ms\n",  # one label
         "a: 5 ms, 6 ms\nb: 5 ms, 6 ms\nc: 5 ms, 7 ms\n",  # two durations
         "We found that it takes 5 ms. Then 6 ms\nIt was 7 ms before. So it is now 3 ms\nNot bad. It needs 3 ms\n",

@@ -24,7 +24,7 @@ _MOST = 64
 #: The columns that hold a figure, the best first, and what is said of those that aren't the figure itself.
 _FIGURES = {"value": "", "total": "", "avg": "mean", "median": "median", "p99": "p99", "p95": "p95", "max": "max"}
 
-_NEEDED = ("source", "name", "metric", "unit", *_FIGURES)
+_NEEDED = ("source", "name", "metric", "unit", "scope", *_FIGURES)
 
 #: Units that tables write.
 _UNITS = ("ns", "%", "B", "B/s", "count")
@@ -54,13 +54,19 @@ class Stated:
     def figures(self, *, ranges: bool = False) -> list[tuple[str, str]]:
         """Name and figure of each, in the order of the source; none without a value. With `ranges`, those of these."""
         figures: dict[str, str] = {}
-        for row in (*(self._rows["metric"] or ()), *(self._rows["range"] or () if ranges else ())):
+        shown = [*(self._rows["metric"] or ()), *(self._rows["range"] or () if ranges else ())]
+        scopes: dict[str, set[tuple[str, ...]]] = {}
+        for row in shown:
+            scopes.setdefault(row["name"], set()).add(tuple(row.get("scope") or ()))
+        for row in shown:
             figure = next((name for name in _FIGURES if row.get(name) is not None), None)
             if figure is None:
                 continue
             name = " ".join(word for word in (row["name"], _FIGURES[figure]) if word)
             if name in figures and (row.get("metric") or "duration") != "duration":
                 name = f"{name}, {row['metric'].replace('_', ' ')}"
+            if row.get("scope") and len(scopes[row["name"]]) > 1:
+                name = f"{name}, {', '.join(row['scope'])}"
             repeats = itertools.count(2)
             unique = name
             while unique in figures:
