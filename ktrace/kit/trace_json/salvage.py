@@ -646,9 +646,10 @@ def _next_event(piece: bytes) -> int:
     view, left, at = memoryview(piece), 4 * len(piece), 0
     while left > 0 and (begin := BEGIN.search(piece, at)):
         at = begin.start() + 1
-        if _is_event(view[at:]):
+        end = object_end(view[at:])  # first: to look for a key in what isn't JSON may take as long as the text is
+        if end > 0 and own_key(view[at : at + end], PHASE) == b"ph":
             return at
-        left -= 1 - object_end(view[at:])
+        left -= 1 + abs(end)
     return 0
 
 
