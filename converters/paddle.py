@@ -38,16 +38,16 @@ _UNIT = re.compile(r"Time unit: (s|ms|us|ns)")
 _PART = r"(?:[0-9]{1,18}\.[0-9]{2}|-)"
 _CELL = rf"{_PART}(?: / {_PART}){{4}}"
 _ROW = re.compile(
-    rf"(?P<indent> *)(?P<name>\S.{{0,500}}?) {{2,}}(?P<calls>[0-9]{{1,18}}|-) {{2,}}(?P<first>{_CELL})"
+    rf"(?P<indent> *)(?P<name>\S(?:.{{0,500}}?\S)??) {{2,}}(?P<calls>[0-9]{{1,18}}|-) {{2,}}(?P<first>{_CELL})"
     rf"(?: {{2,}}(?P<second>{_CELL}))?(?: {{2,}}(?P<flops>[0-9]{{1,30}}|-))?"
 )
 _PLAIN = re.compile(
-    r" *(?P<name>\S.{0,200}?) {2,}(?:(?P<calls>[0-9]{1,18}) {2,})?(?P<time>[0-9]{1,18}\.[0-9]{2}) {2,}"
+    r" *(?P<name>\S(?:.{0,200}?\S)??) {2,}(?:(?P<calls>[0-9]{1,18}) {2,})?(?P<time>[0-9]{1,18}\.[0-9]{2}) {2,}"
     r"(?P<share>[0-9]{1,9}\.[0-9]{2})"
 )
 _MEMORY = re.compile(
-    r" *(?P<name>\S.{0,200}?) {2,}(?P<type>Allocated|Reserved) {2,}(?P<count>\d{1,18}) {2,}(?P<frees>\d{1,18}) {2,}"
-    r"(?P<size>\d{1,18}) {2,}(?P<freed>\d{1,18}) {2,}(?P<more>-?\d{1,18})"
+    r" *(?P<name>\S(?:.{0,200}?\S)??) {2,}(?P<type>Allocated|Reserved) {2,}(?P<count>\d{1,18}) {2,}"
+    r"(?P<frees>\d{1,18}) {2,}(?P<size>\d{1,18}) {2,}(?P<freed>\d{1,18}) {2,}(?P<more>-?\d{1,18})"
 )
 _PEAK = re.compile(r" *(Peak (?:Allocated|Reserved) Memory): ([0-9]{1,18})")
 _DEVICE = re.compile(r" *(CPU\((?:Process|System)\)|GPU[0-9]{1,4}) {2,}([0-9]{1,9}\.[0-9]{2})")

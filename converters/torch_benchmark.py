@@ -32,7 +32,7 @@ from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import nanoseconds
 from ktrace.kit.text.titles import likely_lines
 
-_TITLE = re.compile(r"\[-* ?(?P<title>[^\[\]]{0,300}?) ?-*\]")
+_TITLE = re.compile(r"\[(?P<title>[^\[\]]*)\]")
 _THREADS = re.compile(r"(?P<threads>\d{1,6}) threads?: -+")
 _UNIT = re.compile(r"Times are in \w+ \((?P<unit>s|ms|us|ns)\)\.")
 _CELL = re.compile(r"(?P<figure>\d{1,12}(?:\.\d{1,9})?)(?: \(! ?\d{1,4}%\))?")
@@ -83,7 +83,8 @@ class _Text(LineReader):
         elif found := _UNIT.fullmatch(text):
             self._add(found["unit"])
         elif found := _TITLE.fullmatch(text):
-            self._title, self._heads, self._table = found["title"], None, self._table + 1
+            title = found["title"].lstrip("-").removeprefix(" ").rstrip("-").removesuffix(" ")
+            self._title, self._heads, self._table = title, None, self._table + 1
             self._lines.structure()
         elif found := _THREADS.fullmatch(text):
             self._threads = int(found["threads"])

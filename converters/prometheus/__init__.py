@@ -26,7 +26,7 @@ from ktrace.kit import Format, Match, Sample, Score
 #: A metric, its labels, a value, and maybe a time.
 SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)?(?:\{(?P<labels>[^\"{}]*(?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"[^\"{}]*)*)\})?[ \t]+"
-    r"(?P<value>[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[iI]nf(?:inity)?|[nN]a[nN]))"
+    r"(?P<value>[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[iI]nf(?:inity)?|[nN]a[nN]))"
     r"(?:[ \t]+(?P<time>-?[0-9]+(?:\.[0-9]+)?))?"
     r"[ \t]*(?:#.*)?"
 )

@@ -15,7 +15,9 @@ import re
 from collections.abc import Sequence
 
 #: The file of a frame: in parentheses at its end, or all of it, with a line. Parameters of C++ follow a name at once.
-_FILE = re.compile(r" \((?P<file>[^()]*?):\d+\)$| \((?P<whole>[^()]*[./\\][^()]*)\)$|^(?P<plain>[^\s()]+\.\w+):\d+$")
+_FILE = re.compile(
+    r" \((?P<file>[^()]*?):\d+\)$| \((?P<whole>[^()./\\]*[./\\][^()]*)\)$|^(?P<plain>[^\s()]+\.\w+):\d+$"
+)
 
 #: Files that tools write where they know none; Python names what it made itself <string>, <frozen ...>.
 _NO_FILE = re.compile(r"\??\??$|<")

@@ -63,14 +63,19 @@ def base_name(name: str) -> str:
     return plain.rsplit("::", 1)[-1] or name
 
 
-#: What CUPTI adds to the names of calls of CUDA.
-_RELEASE = re.compile(r"^(cu[A-Za-z]\w*?)(?:_v\d+|_pt[sd][sz])*$")
+_CALL_OF_CUDA = re.compile(r"cu[A-Za-z]\w*$")
+#: What CUPTI adds to their names, after underscores.
+_RELEASE = re.compile(r"v\d+|pt[sd][sz]")
 
 
 def without_release(name: str) -> str:
     """The name of a call of CUDA without its release: cudaMemcpyAsync for CUPTI's cudaMemcpyAsync_v3020_ptsz."""
-    match = _RELEASE.match(name)
-    return match[1] if match else name
+    if not _CALL_OF_CUDA.match(name):
+        return name
+    parts = name.split("_")
+    while _RELEASE.fullmatch(parts[-1]):
+        parts.pop()
+    return "_".join(parts)
 
 
 _TEMPLATES_AND_LISTS = re.compile(r"[<>()\[\]]")

@@ -33,6 +33,8 @@ _FUNCTIONS = {
 #: Constants that are handed on where other patterns are searched for, and how they are called.
 _KNOWN = {
     "converters/closed.py _JSON": {"match"},
+    "ktrace/kit/text/headings.py _CAMEL": {"fullmatch"},
+    "ktrace/kit/text/headings.py _SUFFIXED": {"fullmatch"},
     "converters/ncu/__init__.py _SUMMARISED": {"fullmatch"},
     r"converters/onnxruntime.py .*_fence_(?:before|after)\Z": {"match"},
     "converters/perfetto/reading/event_fields.py (?i).*(copy|memcpy)": {"match"},
