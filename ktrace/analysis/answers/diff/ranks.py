@@ -142,7 +142,7 @@ def is_late(diff: Diff) -> bool:
 
 
 def is_by_waiting(diff: Diff) -> bool:
-    """Whether no rank is known to be late, and collectives changed by waiting more than by their transfer, beyond noise.
+    """Whether no rank is known to be late, and collectives changed by waiting more than by transfer, beyond noise.
 
     Then ranks are late in turns, or for a part of the run.
     """
