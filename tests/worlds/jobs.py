@@ -51,6 +51,22 @@ def late_rank(seed: int, folder: Path) -> Answered:
                     said=tuple(diff.verdict))  # fmt: skip
 
 
+def late_in_turns(seed: int, folder: Path) -> Answered:
+    """In the second of two runs each rank is late in some steps: waiting comes first, and no collective got slower."""
+    shape: dict[str, Any] = {"ranks": 2 + seed % 4, "batch": 1 << 18, "steps": 5, "uses_graph": False, "scale": 2.0}
+    a, b = build(seed, **shape), build(seed, run=1, plants=[plants.late_in_turns(1.6)], **shape)
+    diff = _sides(a, b, folder)
+    first = next((one for one in diff.findings if one.look == 1), None)
+    waits = {one.code: one.details for one in diff.of_ranks}.get("collectives.waiting", {})
+    times = [sum(waited_for(world).values()) / world.shape.steps for world in (a, b)]
+    is_waiting = first is not None and first.code == "collectives.waiting"
+    blamed = "ncclDevKernel" in " ".join(diff.verdict).partition("What got slower")[2]
+    named = any(one.code == "straggler" for one in diff.of_ranks)
+    right = is_waiting or first is None or abs(first.value) >= times[1] - times[0]
+    exact = [waits.get("a_ns"), waits.get("b_ns")] == times
+    return Answered(exact, right and not blamed, is_waiting, named or blamed, said=tuple(diff.verdict))
+
+
 def noise_of_ranks(seed: int, folder: Path) -> Answered:
     """Two runs of a job that differ by noise alone: no rank is named."""
     a, b = (build(seed, run=run, ranks=2 + seed % 4) for run in range(2))
@@ -91,6 +107,7 @@ def alike(seed: int, folder: Path, what: str) -> Answered:
 #: Questions by name.
 QUESTIONS: dict[str, Callable[[int, Path], Answered]] = {
     "diff, a late rank": late_rank,
+    "diff, ranks late in turns": late_in_turns,
     "diff of ranks, noise": noise_of_ranks,
     **{f"alike, {what}": partial(alike, what=what) for what in UNLIKE},
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from nightly import examples
 
-from worlds.jobs import UNLIKE, alike, late_rank, noise_of_ranks
+from worlds.jobs import UNLIKE, alike, late_in_turns, late_rank, noise_of_ranks
 
 #: Of each kind.
 WORLDS = examples(3)
@@ -18,6 +18,11 @@ def test_the_late_rank_is_named_first_with_what_the_others_wait(tmp_path: Path) 
     assert all(one.is_exact for one in found)
     assert sum(one.first for one in found) >= 0.95 * len(found), [one.said for one in found if not one.first]
     assert not any(one.accused for one in found)
+
+
+def test_ranks_that_are_late_in_turns_are_no_slower_collective(tmp_path: Path) -> None:
+    found = [late_in_turns(seed, tmp_path) for seed in range(WORLDS)]
+    assert all(one.is_exact and one.first and not one.accused for one in found), found
 
 
 def test_noise_names_no_rank(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY
-from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SYNCHRONISED, causes_of, gaps_of
+from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SPOKEN, SYNCHRONISED, causes_of, gaps_of
 from ktrace.analysis.work.groups import OTHER, Group, InSteps
 from ktrace.analysis.work.occurrences import (
     OF_STEP,
@@ -45,6 +45,11 @@ NAME = "breakdown"
 
 #: What some causes of idle time are called among the parts; the others by their own names.
 _IDLE = {LATE: "launch-bound", SYNCHRONISED: "synchronisation", SETUP: "one-time set-up"}
+#: What people read instead of the name of a part: the words of the tables of idle time.
+SPOKEN_PARTS = {
+    f"idle: {_IDLE.get(at, word)}": f"idle: {SPOKEN[word]}" for at, word in enumerate(CAUSES) if word in SPOKEN
+}
+
 _BEFORE, _AFTER = "idle: before the first work", "idle: after the last work"
 _EXPOSED = {COMMUNICATION: "exposed communication", COPY: "exposed copies"}
 
@@ -67,7 +72,12 @@ class BreakdownAnswer(msgspec.Struct, frozen=True):
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The parts as a table, with at most `top` rows."""
-        columns = [Column("part"), Column("time", "ns"), Column("share", "%"), Column("count", "count")]
+        columns = [
+            Column("part", spoken=SPOKEN_PARTS),
+            Column("time", "ns"),
+            Column("share", "%"),
+            Column("count", "count"),
+        ]
         columns += [Column("per step", "ns")] if self.steps else []
         rows = [
             (one.key, one.total, percent(one.total, self.whole), one.count)

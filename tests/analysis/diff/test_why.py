@@ -110,6 +110,15 @@ def test_what_changed_is_named_with_its_share(tmp_path: Path) -> None:
     assert sum(one.delta for one in diff.rows["breakdown"]) == diff.measure("span").delta  # type: ignore[union-attr]
 
 
+def test_parts_have_the_words_of_the_tables_of_idle_time() -> None:
+    """People read `launch latency` of gaps everywhere; keys for programs stay."""
+    arguments = ["summary", str(STEP), "--by", "breakdown"]
+    forms: tuple[list[str], ...] = ([], ["--format", "json"])
+    text, document = (CliRunner().invoke(cli, [*arguments, *form], catch_exceptions=False).output for form in forms)
+    assert "idle: launch latency" in text and "idle: launch overhead" not in text
+    assert '"idle: launch overhead"' in document and '"idle: launch latency"' not in document
+
+
 def test_nothing_is_named_where_nothing_changed() -> None:
     diff = ktrace.diff(STEP, STEP, by=["breakdown"])
     assert diff.verdict[1] == "No part of the time of devices a step changed beyond noise."

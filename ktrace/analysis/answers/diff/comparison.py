@@ -33,6 +33,7 @@ from ktrace.analysis.answers.diff import (
     Regression,
 )
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.breakdown import SPOKEN_PARTS
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.gaps import SPOKEN
@@ -209,7 +210,7 @@ def _changes(
 def _short(heading: str, unit: str) -> tuple[Column, ...]:
     change = Column("change" if unit == "ns" else "points", unit, signed=True)
     return (
-        Column(heading, spoken=SPOKEN),
+        Column(heading, spoken=SPOKEN | SPOKEN_PARTS),
         Column("a", unit),
         Column("b", unit),
         change,
@@ -265,7 +266,7 @@ def _average(total: float, count: float | None) -> float | None:
 def _full(heading: str, unit: str) -> tuple[Column, ...]:
     points = "change" if unit == "ns" else "points"
     return (
-        Column(heading, spoken=SPOKEN),
+        Column(heading, spoken=SPOKEN | SPOKEN_PARTS),
         Column("a", unit),
         Column("b", unit),
         Column(points, unit, signed=True),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, OtherAmount
 from ktrace.analysis.answers.diff.comparison import Diff, shown
 from ktrace.analysis.answers.diff.places import idle_cause
-from ktrace.analysis.answers.diff.ranks import is_collective, is_late
+from ktrace.analysis.answers.diff.ranks import is_by_waiting, is_collective, is_late
 from ktrace.analysis.work.findings import Finding, with_look
 from ktrace.tables import Cell, percent
 
@@ -62,7 +62,7 @@ def causes(diff: Diff) -> Causes | None:
     if by is None or diff.unit != "ns":
         return None
     rows = [change for change in diff.rows[by] if change.delta]
-    if is_late(diff):  # collectives take longer by waiting for it
+    if is_late(diff):  # collectives take longer by waiting
         rows = [change for change in rows if not _is_collective(change)]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
     whole = decisive(diff)
@@ -268,9 +268,10 @@ _OF_SOURCE = ("idle", "exposed.communication", "exposed.copies")
 def _ranked(facts: list[Finding], diff: Diff) -> list[Finding]:
     """The findings, with the place of those that are worth a look, the greatest change first."""
     sources = max(len(diff.a.sources), 1) if diff.per == "step" and diff.averaged == (1, 1) else 1
+    of_ranks = ("straggler", "collectives.transfer", *(["collectives.waiting"] if is_by_waiting(diff) else []))
     sizes = {}
     for place, one in enumerate(facts):
-        if one.look or one.code in ("straggler", "collectives.transfer"):
+        if one.look or one.code in of_ranks:
             sizes[place] = abs(one.value)
         elif one.code in _OF_SOURCE and not (one.code == "idle" and is_idle_doubtful(diff)):
             sizes[place] = abs(one.value) * sources

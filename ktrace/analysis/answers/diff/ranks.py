@@ -137,8 +137,19 @@ def _rank(side: Summary, label: str) -> RankUse | None:
 
 
 def is_late(diff: Diff) -> bool:
-    """Whether a rank is known to be late on one side only, so that collectives take longer, or less, by waiting."""
-    return any(one.code == "straggler" for one in diff.of_ranks)
+    """Whether collectives take longer, or less, by waiting: for one rank on one side, or for several."""
+    return any(one.code == "straggler" for one in diff.of_ranks) or is_by_waiting(diff)
+
+
+def is_by_waiting(diff: Diff) -> bool:
+    """Whether no rank is known to be late, and collectives changed by waiting more than by transfer, beyond noise.
+
+    Then ranks are late in turns, or for a part of the run.
+    """
+    changes = {one.code: abs(one.value) for one in diff.of_ranks}
+    waited = changes.get("collectives.waiting", 0.0)
+    is_known = "straggler" not in changes and (diff.time or diff.whole).verdict != NOISE
+    return is_known and waited > changes.get("collectives.transfer", 0.0)
 
 
 def is_collective(name: str) -> bool:

@@ -37,6 +37,7 @@ from ktrace.analysis.answers.diff.facts import (
     shared,
 )
 from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
+from ktrace.analysis.questions.breakdown import SPOKEN_PARTS
 from ktrace.analysis.questions.checks import failures, sentence
 from ktrace.analysis.work.gaps import SPOKEN
 from ktrace.analysis.work.groups import OTHER, heading_of
@@ -291,7 +292,8 @@ def _listed(changes: list[Change], most: int = NAMED) -> str:
 
 
 def _name(change: Change) -> str:
-    return "work without an operation" if change.key == OTHER else shortened(change.key, _WIDTH)
+    name = "work without an operation" if change.key == OTHER else SPOKEN_PARTS.get(change.key, change.key)
+    return shortened(name, _WIDTH)
 
 
 def _delta(change: Change, mixed: bool) -> str:
