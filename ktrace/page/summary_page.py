@@ -355,7 +355,7 @@ def idle(summary: Summary) -> Section | None:
         for cause in device.causes:
             causes[SPOKEN.get(cause.cause, cause.cause)] += cause.time
             for span in cause.host:
-                spans[span.name] += span.time
+                spans[SPOKEN.get(span.name, span.name)] += span.time
     whole = causes.total()
     if not whole:
         return None

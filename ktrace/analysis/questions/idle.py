@@ -24,7 +24,6 @@ from ktrace.analysis.work.gaps import (
     BY_HOST,
     CAUSES,
     DEPENDENCY,
-    LAUNCH_DELAY,
     NOTES,
     SPOKEN,
     Gaps,
@@ -56,7 +55,7 @@ def questions(names: Sequence[str], spill: Spill) -> Explanation:
 _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of span": "%", "gaps": "count"}
 
 #: What people read instead of codes, by column.
-_SPOKEN: dict[str, Mapping[str, str]] = {"cause": SPOKEN, "the host was in": {LAUNCH_DELAY: "launch latency"}}
+_SPOKEN = {"cause": SPOKEN, "the host was in": SPOKEN}
 
 #: What the brief form of a table leaves out if it has a column for the device.
 _WIDE = {"idle": ("average",), "idle host": ("longest",), "idle queued": ("longest",)}

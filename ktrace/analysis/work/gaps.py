@@ -160,7 +160,7 @@ CAUSES = {
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
 
-#: What people read instead of the name of a cause.
+#: What people read instead of the name of a cause, or of what the host was in.
 SPOKEN = {
     "host late": "launch-bound",
     "host synchronised": "sync point",
@@ -168,6 +168,7 @@ SPOKEN = {
     "launch overhead": "launch latency",
     "queued before the recording": "launched before profiling",
     "setup": "one-time set-up",
+    LAUNCH_DELAY: "launch latency",
 }
 LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, SETUP, UNKNOWN = range(len(CAUSES))
 
