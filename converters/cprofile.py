@@ -48,4 +48,4 @@ FORMS = Forms(
     Form("", r" +(?:Ordered by|List reduced from|Random listing order).{0,200}", sign=False),
 )
 
-FORMAT = FORMS.format("cprofile", "cProfile and pstats: time of Python's functions", "*.txt", "*.log")
+FORMAT = FORMS.format("cprofile", "cProfile and pstats: time of Python functions", "*.txt", "*.log")

@@ -161,7 +161,7 @@ def add_slices(lines: Lines, rows: RowBuilder, report: Report) -> Iterator[Batch
             begin = None
         else:
             if begin:
-                lines.skip_deferred("bad-record", number, number, "a begin without its end")
+                lines.skip_deferred("bad-record", number, number, "a start without an end")
                 begin = None
             if event["ph"] == "B":
                 begin, number = event, line.number
@@ -169,7 +169,7 @@ def add_slices(lines: Lines, rows: RowBuilder, report: Report) -> Iterator[Batch
             else:
                 lines.skip("end-without-begin")
         if begin and lines.peek() is None:
-            lines.skip_deferred("cut", number, number, "a begin without its end")
+            lines.skip_deferred("cut", number, number, "a start without an end")
         yield from rows.ready()
     yield from rows.rest()
 

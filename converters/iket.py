@@ -67,7 +67,7 @@ def _add_launch(rows: RowBuilder, report: Report, launch: dict[str, Any], where:
     """Adds a kernel with the rows of its warps; each range, marker and lifetime is a record."""
     pieces = [*_ranges(launch, report, where), *_markers(launch, report, where), *_lifetimes(launch, report, where)]
     if not pieces:
-        report.issue("bad-record", where, "a launch without ranges, markers or lifetimes of warps")
+        report.issue("bad-record", where, "a launch without ranges, markers or warp lifetimes")
         return
     report.used()
     begin = min(piece.ts for piece in pieces)
@@ -127,7 +127,7 @@ def _lifetimes(launch: dict[str, Any], report: Report, where: str) -> Iterator[_
     for item in _items(launch, "warpLifetimes", report, where):
         times, warp = _times(item), item.pop("warpLocation", None)
         if times is None:
-            report.issue("bad-record", where, "a lifetime of a warp without times")
+            report.issue("bad-record", where, "a warp lifetime without times")
             continue
         report.used()
         yield _Piece("warp", LIFETIME, *times, _warp(warp), item)
@@ -166,7 +166,7 @@ def _warp(place: object) -> str:
 
 FORMAT = Format(
     "iket",
-    "NVIDIA IKET, in-kernel event tracing of CUTLASS: ranges, markers and lifetimes of warps (JSON)",
+    "NVIDIA IKET, in-kernel event tracing of CUTLASS: ranges, markers and warp lifetimes (JSON)",
     patterns=("*.iket.json", "*.json"),
     probe=probe,
     read=read,

@@ -381,7 +381,7 @@ def _texts(column: pa.Array | None) -> pa.Array | None:
 
 FORMAT = Format(
     "ingero",
-    "Ingero's database: calls of CUDA beside scheduling, I/O and network, by eBPF",
+    "Ingero's database: CUDA calls beside scheduling, I/O and network, by eBPF",
     patterns=("*.db",),
     probe=probe,
     read=read,

@@ -140,7 +140,7 @@ def _ns(text: str) -> int | None:
 
 FORMAT = Format(
     "ingero-json",
-    "lines of ingero trace --json: calls of CUDA beside scheduling, I/O and network, by eBPF",
+    "lines of ingero trace --json: CUDA calls beside scheduling, I/O and network, by eBPF",
     patterns=("*.jsonl", "*.json"),
     probe=probe,
     read=read,

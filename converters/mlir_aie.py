@@ -73,9 +73,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             one.add(ts - open_.pop((pid, tid, name)))
             report.used() if one.count == 1 else report.used(outcome="folded")
         else:
-            report.issue("bad-record", item.where, "an end without a begin" if phase == "E" else "no begin and no end")
+            report.issue(
+                "bad-record", item.where, "an end without a start" if phase == "E" else "neither a start nor an end"
+            )
     for _, _, name in open_:
-        report.issue("cut", name, "a begin without an end", 0)
+        report.issue("cut", name, "a start without an end", 0)
     rows.fact("source", facts={"tool": "mlir-aie", "times": "cycles"})
     report.issue("cycles", source.path, rows=0)
     for (pid, name), one in sums.items():

@@ -201,7 +201,7 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     if part and part.stop is not None:
         return
     if events == MOST_EVENTS and part is None:
-        conversion.report.issue("cut", "the last event", "ONNX Runtime records 1,000,000 events and no more", 0)
+        conversion.report.issue("cut", "the last event", "ONNX Runtime records at most 1,000,000 events", 0)
     rows = RowBuilder(conversion, first_id=0)
     rows.tool_and_clock("ONNX Runtime", "session")
     yield from rows.rest()

@@ -716,7 +716,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             else:
                 lines.used()
         elif shows_a_part(item.text):
-            lines.skip("elided", "it says that it isn't all")
+            lines.skip("elided", "it says that it isn't complete")
         yield from rows.ready()
     tree.finish()
     yield from rows.rest()

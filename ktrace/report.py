@@ -100,7 +100,7 @@ KINDS: dict[str, Kind] = {
     "no-whole": Kind(Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source states no total."),
     "begin-guessed": Kind(
         Severity.NOTE,
-        "Nothing relates the clock of a source to the clock of the first one; as a guess, both sources begin together.",
+        "Nothing relates the clock of a source to the clock of the first one; they are assumed to begin together.",
     ),
     "local-time": Kind(Severity.NOTE, "Times of an unknown zone were read as UTC; merge --offset corrects that."),
     "not-stored": Kind(
@@ -108,11 +108,12 @@ KINDS: dict[str, Kind] = {
         "The tool counted more events than it stored: statistics are of all, the timeline has the stored.",
     ),
     "no-times": Kind(
-        Severity.NOTE, "Readings without times became their number, mean and range; with times they lie beside kernels."
+        Severity.NOTE,
+        "Readings without times became their count, mean and range; with times they are shown beside kernels.",
     ),
     "not-aligned": Kind(
         Severity.NOTE,
-        "A table keeps the times of each input, by its own clock; ktrace merge brings them into one clock.",
+        "A table keeps the times of each input, by its own clock; ktrace merge aligns their clocks.",
     ),
     "residual-large": Kind(
         Severity.NOTE,
@@ -134,11 +135,11 @@ KINDS: dict[str, Kind] = {
     ),
     "clock-kept": Kind(
         Severity.NOTE,
-        "The times of a device stayed (--repair-clock), since its clock isn't known to be apart from the host's.",
+        "The times of a device weren't moved (--repair-clock), since nothing shows that its clock differs from the host's.",
     ),
     "no-overlap": Kind(
         Severity.NOTE,
-        "A source begins after all earlier ones have ended: nothing in it is at the time of anything in these.",
+        "A source begins after all earlier ones have ended: it doesn't overlap any of them in time.",
     ),
     "shift-undone": Kind(
         Severity.NOTE,
@@ -158,7 +159,7 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE, "Files in the output folder that ktrace didn't write stayed; only its own were replaced."
     ),
     "left-out": Kind(Severity.NOTE, "Rows were left out as requested by the options."),
-    "coarsened": Kind(Severity.NOTE, "Short slices became one with their neighbours, as --budget asks."),
+    "coarsened": Kind(Severity.NOTE, "Short slices were merged with their neighbours, as --budget asks."),
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),
     "incomplete-report": Kind(
@@ -167,7 +168,7 @@ KINDS: dict[str, Kind] = {
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may contain secrets."),
     "broken-format": Kind(
         Severity.NOTE,
-        "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
+        "A format couldn't be asked whether the input is one of its own; the format was chosen from the others.",
     ),
     "joined-node": Kind(Severity.NOTE, "Operators of the execution trace were attached to rows of the timeline."),
     "captured": Kind(Severity.NOTE, "Replayed kernels of graphs got the operators of the calls that were captured."),
@@ -427,7 +428,7 @@ class Report:
         """Raises InternalError if the account doesn't add up, which is a bug in ktrace."""
         if self.balanced():
             return
-        rows = f"rows doesn't add up: reader {_sums(self.reader)}, {self.rows_read:,} rows"
+        rows = f"rows doesn't add up: reader {_sums(self.reader)}, {counted(self.rows_read, 'row')}"
         rows += "".join(f"; {one.stage} {_sums(one)}" for one in self._stages)
         raise InternalError(
             f"the account of the {rows if self.bytes.balanced() else self.bytes.fault()}",
@@ -469,9 +470,9 @@ class Report:
         skipped = self.total(Severity.SKIP)
         cut = ", input cut off" if self.is_cut else ""
         explained = sum(ledger.added.total() for ledger in self._stages if ledger.stage == "explain")
-        added = f"added {explained:,} rows by --explain, " if explained else ""
+        added = f"added {counted(explained, 'row')} by --explain, " if explained else ""
         return (
-            f"read {self.read:,} records, {added}{done} {self.written:,} rows, "
+            f"read {counted(self.read, 'record')}, {added}{done} {counted(self.written, 'row')}, "
             f"repaired {self.total(Severity.REPAIR):,}, skipped {skipped:,}{cut}"
         )
 
@@ -512,6 +513,11 @@ class Report:
                 for issue in sorted(self.issues.values(), key=lambda issue: -issue.severity)
             ],
         }
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number with a noun of its number: "1 row", "1,200 rows", "2 launches"."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "es" if noun.endswith("ch") else "s")
 
 
 def _sums(ledger: Ledger) -> str:

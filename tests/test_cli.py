@@ -389,6 +389,8 @@ def test_formats_lists_what_there_is_without_colours_when_piped() -> None:
     assert "perfetto" in text
     assert "doppler" in text
     assert "\x1b[" not in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert "*.perfetto-trace" in text.split(), "no file name is broken"
 
 
 def test_schema_prints_the_schema() -> None:

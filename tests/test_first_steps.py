@@ -54,7 +54,7 @@ def test_a_conversion_ends_with_what_was_written_and_how_to_open_it(tmp_path: Pa
     out = tmp_path / "step.perfetto"
     last = run("convert", STEP, "-o", out).stderr.splitlines()[-1]
     size = f"{out.stat().st_size / 1000:.1f} kB"
-    assert last == f"{out}, {size}: 65 events (16 launches joined to their work). Open it: ktrace view {out}"
+    assert last == f"{out}, {size}: 65 events (16 launches joined to the work). Open it: ktrace view {out}"
     table = run("convert", STEP, "-o", tmp_path / "step.csv").stderr.splitlines()[-1]
     assert table.endswith(": 75 rows")
     assert run("convert", STEP, "-o", "-", "--to", "csv").stderr.splitlines()[-1].startswith("-: read ")

@@ -42,6 +42,19 @@ SHOWN = {
     r"how near to the machine": "Roofline",
     r"what was queued, and waited": "blocked work",
     r"remedy: ": "hint: ",
+    r"calls of (?:CUDA|HIP)": "CUDA calls",
+    r"lifetimes? of (?:a )?warps?": "warp lifetimes",
+    r"hasn't an?\b": "doesn't have a",
+    r"another amount of": "a different amount of",
+    r"the part of the time\b": "the time range",
+    r"(?:into|in) one clock": "aligned",
+    r"within each other": "overlap, or nested",
+    r"doesn't answer:": "doesn't respond:",
+    r"\b(?:its|a|no) begin\b": "start",
+    r"\bmends?\b": "fix, or repair",
+    r"that (?:are|is) no (?:table|line)": "that isn't a",
+    r"\bread so\b": "read that way",
+    r"time of (?:the )?devices?\b": "device time",
 }
 
 #: Written for a reason: of others, or in another sense.

@@ -41,7 +41,7 @@ def probe(sample: Sample) -> Match | None:
         if required <= heads:
             return Match(Score.MAGIC, f"has the column heads {', '.join(sorted(required))} of canonical {record}")
     if "record" in heads and heads & {"source", "kind", "metric", "entity"}:
-        return Match(Score.NEAR, "a table with the column head `record`, but without `source` and `id`")
+        return Match(Score.NEAR, "a table with the heading `record`, but without `source` and `id`")
     return None
 
 

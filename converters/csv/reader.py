@@ -160,7 +160,7 @@ def table_record(heads: list[str], path: str) -> str | None:
             f"the column {double[0]} occurs twice" if double else "isn't a canonical table",
             path=path,
             where="line 1",
-            expected="the heads record, source, id, ... or those of one record",
+            expected="the headings record, source, id, ... or those of one record",
             remedy="see docs/model.md",
         )
     return None if "record" in heads else record

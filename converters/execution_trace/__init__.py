@@ -30,7 +30,7 @@ def probe(sample: Sample) -> Match | None:
     if b'"ctrl_deps"' not in head and b'"fw_parent"' not in head:
         return None
     schema = _SCHEMA.search(head)
-    named = f"schema {schema[1].decode('ascii', 'replace')}" if schema else "no schema in its head"
+    named = f"schema {schema[1].decode('ascii', 'replace')}" if schema else "no schema at its start"
     return Match(Score.DIALECT, f"has nodes with record-function ids, as an execution trace of PyTorch has ({named})")
 
 

@@ -186,7 +186,7 @@ class Meta:
                 raise self._data.damaged("has a text without an end", at, f"a zero within {_LONGEST:,} bytes")
             self._decoded += end - at
             if self._decoded > _TIMES * len(self._bytes):
-                raise self._data.damaged("has texts within each other", at, "texts that have a place of their own")
+                raise self._data.damaged("has texts that overlap", at, "texts that don't overlap")
             text = self._texts[at] = self._bytes[at:end].decode("utf-8", "replace")
         return text
 
@@ -226,7 +226,7 @@ class Meta:
             data.bytes(at, length)
             seen += length
             if seen > data.size:
-                raise data.damaged("has contexts within each other", at, "contexts that have a place of their own")
+                raise data.damaged("has contexts that overlap", at, "contexts that don't overlap")
             end = at + length
             while at < end:
                 below, children, context, _, _, _, words, _ = data.fields("QQIBBBBH", at)

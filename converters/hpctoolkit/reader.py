@@ -249,7 +249,7 @@ class _Reading:
                 left -= values * VALUE.itemsize + count * _INDEX.itemsize
                 try:
                     if left < 0:
-                        raise data.damaged("has values within each other", at)
+                        raise data.damaged("has values that overlap", at)
                     data.places(begin, values, VALUE.itemsize, VALUE.itemsize)
                     index = data.array(indices, count, _INDEX)
                 except DamagedInput as error:

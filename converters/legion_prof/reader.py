@@ -10,6 +10,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import counted
 
 from .log import Log, Values
 from .names import GPU_MEMORIES, KEPT, Names
@@ -57,7 +58,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         report.issue("cut", source.name, log.problem, 0)
     for name, count in sorted(unread.items()):
         report.used(count, outcome="specifications")
-        report.issue("unknown-field", name, f"{count:,} records", 0)
+        report.issue("unknown-field", name, counted(count, "record"), 0)
     names.facts(rows)
     yield from rows.rest()
 

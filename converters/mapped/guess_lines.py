@@ -243,7 +243,7 @@ def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
         )
     guesses = [Guess(name, Cell(name, unit), "in the line") for name, unit in fields.items()]
     if not fields.keys() & {"kind", "device", "stream"}:
-        why = "what the lines tell of isn't known: kind=op is work of the host"
+        why = "the lines don't say what they measure: kind=op is work of the host"
         guesses.append(Guess("kind", Cell(constant="kernel"), why, sure=False))
     layout = f"{fit:,} of {len(sample.lines):,} lines have the form " + " or ".join(patterns)
     return Proposal(layout, tuple(fields), tuple(guesses), lines=tuple(patterns))

@@ -110,7 +110,7 @@ def no_column(mapping: ColumnMap, name: str, headings: Sequence[str], path: str,
     column = mapping.cells[name].column
     shown = ", ".join(headings[:_SHOWN]) + (f", ... ({len(headings)} columns)" if len(headings) > _SHOWN else "")
     near = nearest(column, headings)
-    remedy = f"did you mean {name}={near}?" if near else f"a constant has quotes: \"{name}='{column}'\""
+    remedy = f"did you mean {name}={near}?" if near else f"a constant needs quotes: \"{name}='{column}'\""
     return InputError(
         f"has no column '{column}', which {mapping.where} names for {name}",
         path=path,

@@ -77,7 +77,7 @@ def _tables(source: Source, conversion: Conversion, mapping: ColumnMap, rows: Ma
             if batch := rows.batch(item.block, fields, item.table.ordinal):
                 yield batch
         elif fields is not None:
-            blocks.skip("bad-record", "hasn't a cell for each heading")
+            blocks.skip("bad-record", "doesn't have a cell for each heading")
 
 
 def _printed(source: Source, conversion: Conversion, mapping: ColumnMap, rows: MappedRows) -> Iterator[Batch]:

@@ -10,7 +10,7 @@ Guide, "Report File Format") and ships the definitions of the messages with the 
 write version 7.
 
 A metric's name is the index of a string, which may be in a later block, so all strings are read first.
-A launch has no begin and no end. Samples of PM sampling have times, but from other replays of the kernel.
+A launch has neither a start nor an end. Samples of PM sampling have times, but from other replays of the kernel.
 """
 
 from __future__ import annotations

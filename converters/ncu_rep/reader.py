@@ -13,7 +13,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.ncu_launches import Launches
 from ktrace.model.batch import Batch
-from ktrace.report import Report
+from ktrace.report import Report, counted
 
 from .container import MOST_ENTRY, VERSION, Block, Broken, Container, Decoder, Entry
 from .fields import SESSION, SOURCE, SOURCES, STRINGS
@@ -236,7 +236,7 @@ class _ReportReader:
             detail = f"version {version}, while ktrace knows version {VERSION}; `ncu --import` can read it"
             self._report.issue("unknown-version", "file header", detail, 1)
         for (what, number), count in sorted(self._decoder.unknown.items()):
-            self._report.issue("unknown-field", f"field {number} of {what}", f"{count:,} times", count)
+            self._report.issue("unknown-field", f"field {number} of {what}", counted(count, "time"), count)
         if self._decoder.texts:
             self._report.issue("encoding", "texts", "", self._decoder.texts)
         if self._broken is not None:

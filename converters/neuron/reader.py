@@ -31,6 +31,7 @@ from ktrace.model.arrays import is_number
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import counted
 
 from . import table_of
 from .metrics import add_metrics, summaries
@@ -365,7 +366,7 @@ def _left_out(file: Source, table: str, conversion: Conversion) -> Iterator[Batc
             raise DamagedInput(f"can't be read: {str(error).splitlines()[0]}", path=file.path) from None
     if rows:
         conversion.report.record(rows)
-        conversion.report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)
+        conversion.report.issue("unrecognised", table, f"a table of {counted(rows, 'row')}", rows)
     yield from ()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ktrace.model.fitting import whole_of
 from ktrace.model.json_text import load_json
+from ktrace.report import counted
 
 from .reading import ExportReader, core_track
 from .typed_columns import pid_of, row_of, tid_of
@@ -389,7 +390,7 @@ def others(reading: ExportReader, tables: Iterable[str]) -> Iterator[Row]:
         count = reading.database.count(table)
         if count > _MOST_ROWS:
             report.record(count)
-            report.issue("unrecognised", table, f"{count:,} rows without times", count)
+            report.issue("unrecognised", table, f"{counted(count, 'row')} without times", count)
         elif count:
             rows = all_rows(reading, table)
             yield {"entity": "source", "facts": {table: rows}}

@@ -42,7 +42,7 @@ _REASONS = (("threadState", "SAMPLING_THREAD_STATE", _STATE), ("threadBlock", "S
 def scheduling(reading: ExportReader, table: str, names: dict[int, str]) -> Iterator[Batch]:
     """Yields a range for each time that a thread is on a core, with the id of the row that ends it.
 
-    Reports an end without a begin.
+    Reports an end without a start.
     """
     waiting = np.zeros((0, 8), np.int64)
     for block, ids in reading.timed(table, "start"):

@@ -23,7 +23,7 @@ from ktrace.errors import DamagedInput, import_extra
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source, file_in
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.report import Report
+from ktrace.report import Report, counted
 from ktrace.scratch import scratch_folder
 
 from . import ARROW, HDF5
@@ -172,7 +172,7 @@ def _dataset(name: str, table: Any, conversion: Conversion) -> Iterator[TableBat
             columns[column], zeros = _without_zeros(columns[column])
             lost += zeros
         if lost:
-            conversion.report.issue("no-nulls", name, f"{lost:,} values", lost)
+            conversion.report.issue("no-nulls", name, counted(lost, "value"), lost)
         yield name, pa.RecordBatch.from_pydict(columns)
 
 

@@ -166,7 +166,7 @@ def markers(reading: NvvpReader, table: str) -> Iterator[Batch]:
         known = np.isin(numbers.to_numpy(), starts)
         for row in np.flatnonzero(is_end & ~known).tolist():
             report.issue("end-without-begin", sound.where(row), f"id {numbers[row]}")
-        report.used(int((is_end & known).sum()), outcome="its begin")
+        report.used(int((is_end & known).sum()), outcome="its start")
         rest = sound.filter(pa.array(~is_end))
         rest.drop("_id_")
         if len(rest):

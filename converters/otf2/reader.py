@@ -107,7 +107,7 @@ class _Reading:
         """Adds what began at `ts` and ends with this event; two records are used, or left out."""
         dur = self._ns(event.time) - ts
         if dur < 0:
-            self._report.issue("negative-duration", f"the begin at {ts} ns of what ends at {event.time}")
+            self._report.issue("negative-duration", f"the start at {ts} ns of what ends at {event.time}")
             return "negative-duration"
         add(dur)
         self._report.used()

@@ -28,6 +28,7 @@ from ktrace.input.source import Source, file_in
 from ktrace.input.stores import Local, Store, is_remote, open_store
 from ktrace.model.batch import VERSION, arrow_schema
 from ktrace.model.schema import WORD
+from ktrace.report import counted
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -52,7 +53,7 @@ class Dataset:
             return shards
         mine = [shard for shard in shards if shard.place.rank is None or shard.place.rank in ranks]
         if rows := sum(shard.rows for shard in shards) - sum(shard.rows for shard in mine):
-            detail = f"{rows:,} by --rank, in {len(shards) - len(mine):,} files of other ranks"
+            detail = f"{rows:,} by --rank, in {counted(len(shards) - len(mine), 'file')} of other ranks"
             conversion.report.issue("left-out", self.store.path, detail, rows)
         return mine
 
@@ -118,7 +119,8 @@ def _line(run: str, shards: list[Shard]) -> str:
     ranks = sorted({shard.place.rank for shard in shards if shard.place.rank is not None})
     of_ranks = f", {len(ranks):,} ranks ({_first(ranks)})" if ranks else ""
     rows, size = sum(shard.rows for shard in shards), sum(shard.size for shard in shards)
-    return f"{run}: {rows:,} rows in {len(shards):,} files of {size:,} bytes, {_first(hosts)}{of_ranks}"
+    files = f"{counted(len(shards), 'file')} of {size:,} bytes"
+    return f"{run}: {counted(rows, 'row')} in {files}, {_first(hosts)}{of_ranks}"
 
 
 def _first(values: Sequence[object]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
-from ktrace.report import Report
+from ktrace.report import Report, counted
 
 from .reading.arguments import INT, Chunk, Values
 from .reading.context import Context, Tracks
@@ -85,7 +85,7 @@ class Tabs:
         if not self.kernels:
             what = f"{self.stages:,} render stages, none of the category COMPUTE" if self.stages else "no render stages"
             return [f"GPU Compute tab: hidden: {what}"]
-        found = [f"GPU Compute tab: shows {self.kernels:,} kernels"]
+        found = [f"GPU Compute tab: shows {counted(self.kernels, 'kernel')}"]
         for table, (needs, shown) in TABLES.items():
             reasons = [[why for need in needed if (why := self._why_not(need))] for needed in needs]
             if reasons and all(reasons):

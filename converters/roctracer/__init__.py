@@ -71,7 +71,7 @@ def _rank(what: str) -> int:
 
 FORMAT = Format(
     "roctracer",
-    "ROCm roctracer's texts, what rocprof -d leaves: a file or a folder",
+    "ROCm roctracer's texts, what rocprof -d writes: a file or a folder",
     patterns=("*_trace.txt",),
     probe=probe,
     read="ktrace.converters.roctracer.reader:read",

@@ -88,7 +88,7 @@ class Queries:
         try:
             slices = [found for phase in _PHASES if (found := self._slice(phase, query, where))]
             if not any(found.phase.name == "GPU compute" for found in slices):
-                raise _Bad("bad-record", "no begin or no duration of the computation")
+                raise _Bad("bad-record", "no start or no duration of the computation")
         except _Bad as bad:
             kind, detail = bad.args
             self._report.issue(kind, where, detail)

@@ -17,6 +17,7 @@ from ktrace.kit.stacks import Stacks
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import counted
 
 from . import INTERVALS, TABLE_FILE
 from .document import Begin, Document, Node, Reader, Rows
@@ -127,7 +128,7 @@ class _File:
             contents = document.is_contents
         for what, rows in self._unread.items():
             of = "another run" if what.endswith(_ANOTHER) else "a table without a time"
-            report.issue("unrecognised", f"{self._place}{what}", f"{rows:,} rows of {of}", rows)
+            report.issue("unrecognised", f"{self._place}{what}", f"{counted(rows, 'row')} of {of}", rows)
         for name in self._empty:
             report.issue("empty-table", f"{self._place}{name}", "has no rows", 0)
         if self._values.bad_texts:

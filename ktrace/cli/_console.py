@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
+from textwrap import wrap
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +28,7 @@ import click
 from ktrace.cli._programs import json_errors_enabled, note_line
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
+from ktrace.report import counted
 from ktrace.tables import Limits, escape_controls, fitted, size, time_text
 
 if TYPE_CHECKING:
@@ -118,12 +121,16 @@ def colour() -> bool:
     return is_terminal() and "NO_COLOR" not in os.environ
 
 
+#: The width of tables with long texts where there is no terminal.
+_PIPED = 100
+
+
 def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), ragged: Sequence[int] = ()
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = (), wrapped: Sequence[int] = ()
 ) -> None:
     """Prints a table: fitted to a terminal, or with columns two spaces apart.
 
-    `right` lists the columns of numbers, `ragged` those of long texts, which aren't padded outside of a terminal.
+    `right` lists the columns of numbers, `wrapped` those of long texts, which share what 100 columns leave them.
     """
     rows = [list(map(escape_controls, row)) for row in rows]
     if is_terminal() and has_rich():
@@ -139,16 +146,37 @@ def print_table(
             table.add_row(*(Text(cell) for cell in row))
         Console().print(table)
         return
-    widths = [
-        0 if column in ragged else max(len(row[column]) for row in [list(headings), *rows])
-        for column in range(len(headings))
-    ]
-    for row in [list(headings), *rows]:
+    every = [list(headings), *rows]
+    widths = _widths(every, wrapped)
+    for line in _wrapped_rows(every, widths, wrapped):
         cells = [
             cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         print_line("  ".join(cells).rstrip())
+
+
+def _widths(rows: Sequence[Sequence[str]], wrapped: Sequence[int]) -> list[int]:
+    """The widths of columns; those that are wrapped share the rest of the line, if it is too short for them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    whole = sum(widths[column] for column in wrapped)
+    rest = _PIPED - sum(widths) - 2 * (len(widths) - 1) + whole
+    for column in reversed(wrapped):
+        longest = max(len(word) for row in rows for word in row[column].split() or [""])
+        share, whole = rest * widths[column] // max(whole, 1), whole - widths[column]
+        widths[column] = min(widths[column], max(share, longest))
+        rest -= widths[column]
+    return widths
+
+
+def _wrapped_rows(rows: Sequence[Sequence[str]], widths: Sequence[int], wrapped: Sequence[int]) -> Iterator[list[str]]:
+    """Yields the lines of each row."""
+    for row in rows:
+        pieces = [
+            wrap(cell, width, break_long_words=False, break_on_hyphens=False) if column in wrapped else [cell]
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield from map(list, zip_longest(*pieces, fillvalue=""))
 
 
 def heading(text: str) -> None:
@@ -333,7 +361,7 @@ def print_report(account: Report, output: str) -> None:
     for part in account.parts:
         times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
         when = f", {'..'.join(times)}" if times else ""
-        print_line(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
+        print_line(f"{part['path']}: {counted(part['rows'], 'row')}, {counted(part['bytes'], 'byte')}{when}", err=True)
     tell_alignment(account)
     print_line(f"{output}: {account.line()}", err=True)
     if not json_errors_enabled() and (outcome := _outcome(account, output)):
@@ -365,8 +393,8 @@ def _outcome(account: Report, output: str) -> str:
     path = Path(output)
     if output == "-" or account.parts or not path.is_file():
         return ""
-    what = f"{account.events_drawn:,} events" if account.events_drawn else f"{account.written:,} rows"
-    joined = f" ({account.launches_joined:,} launches joined to their work)" if account.launches_joined else ""
+    what = counted(account.events_drawn, "event") if account.events_drawn else counted(account.written, "row")
+    joined = f" ({counted(account.launches_joined, 'launch')} joined to the work)" if account.launches_joined else ""
     go_on = _NEXT.get(path.suffix.lower(), "").format(name=quote(output))
     return f"{output}, {size(path.stat().st_size)}: {what}{joined}{f'. {go_on}' if go_on else ''}"
 
@@ -416,7 +444,7 @@ def tell_alignment(account: Report) -> None:
     for entry in account.alignment:
         words = [_RULES.get(entry["rule"], entry["rule"])]
         if "matched" in entry:
-            words[0] = f"by {entry['matched']:,} collectives" + (
+            words[0] = f"by {counted(entry['matched'], 'collective')}" + (
                 f" with {entry['through']}" if "through" in entry else ""
             )
             median, p95 = (time_text(entry[f"residual_{name}_ns"]) for name in ("median", "p95"))
@@ -424,7 +452,7 @@ def tell_alignment(account: Report) -> None:
         if "drift_ppm" in entry:
             words.append(f"drift {entry['drift_ppm']:+.3f} ppm")
         if entry.get("outliers"):
-            words.append(f"{entry['outliers']:,} outliers")
+            words.append(counted(entry["outliers"], "outlier"))
         if "shift_ns" in entry:
             words.append(f"keeping the shift of {_signed(entry['shift_ns'])} made at export")
         if "shift_undone_ns" in entry:

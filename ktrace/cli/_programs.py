@@ -60,7 +60,7 @@ def to_ktrace_error(error: BaseException) -> tuple[str, KtraceError]:
     if isinstance(error, KtraceError):
         return error.kind, error
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return "interrupted", KtraceError("interrupted; an output that wasn't finished doesn't appear")
+        return "interrupted", KtraceError("interrupted; no unfinished output is left behind")
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "ktrace"
         return "usage", KtraceError(error.format_message(), remedy=f"{command} --help")

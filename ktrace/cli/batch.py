@@ -17,6 +17,7 @@ from ktrace.cli._start import import_pyarrow
 from ktrace.errors import InputError
 from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import BatchOptions, Selection
+from ktrace.report import counted
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -159,4 +160,6 @@ def _tell(outcome: Outcome, account: BatchReport) -> None:
     notes = f" ({issues})" if issues else ""
     if why := account.as_whole.get(outcome.path):
         notes += f" (read as a whole: {why})"
-    print_line(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{notes}", err=True)
+    print_line(
+        f"[{number}/{account.found}] {outcome.path}: {counted(rows, 'row')}, {outcome.seconds:.1f} s{notes}", err=True
+    )

@@ -14,7 +14,7 @@ from ktrace.cli._programs import json_option
 def command(format_: str, clear: bool) -> None:
     """Show or clear the cache of inputs that were viewed, so that they open at once the next time.
 
-    KTRACE_CACHE names another folder. What wasn't opened for 30 days goes, and what wasn't opened for longest where the
+    KTRACE_CACHE names another folder. What wasn't opened for 30 days is removed, and the longest unopened where the
     folder has more than 8 GB.
 
     \b

@@ -9,6 +9,7 @@ from ktrace.cli._options import inputs_argument, selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
+from ktrace.report import counted
 from ktrace.tables import escape_controls
 
 
@@ -51,4 +52,4 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
 
 def _result(broken: int, partial: int) -> str:
     failed = f"{broken:,} check{'s fail' if broken != 1 else ' fails'}" if broken else "no check fails"
-    return failed + (f", {partial:,} remark{'s' if partial != 1 else ''}" if partial else "")
+    return failed + (f", {counted(partial, 'remark')}" if partial else "")

@@ -43,7 +43,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
         others = any(not fmt.origin.startswith("ktrace ") for fmt in formats)
         headings = ("format", "reads", "writes", "what it is", *(("from",) if others else ()), "file names")
         rows = [[*map(escape_controls, _cells(fmt, others=others))] for fmt in formats]
-        print_table(headings, rows, ragged=(headings.index("what it is"),))
+        print_table(headings, rows, wrapped=(headings.index("what it is"), len(headings) - 1))
     else:
         _tell_none(words, every)
     for failed in plugin_failures():
@@ -83,7 +83,7 @@ def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:
 
 
 @click.command("schema")
-@click.option("--answers", is_flag=True, help="That of what commands print with --format json.")
+@click.option("--answers", is_flag=True, help="The schema of what commands print with --format json.")
 def schema(answers: bool) -> None:
     """Print the JSON Schema (2020-12) of the canonical model."""
     name = "answers-1.schema.json" if answers else "ktrace-1.schema.json"

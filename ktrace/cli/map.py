@@ -13,6 +13,7 @@ from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
 from ktrace.pipeline.selection import Selection
+from ktrace.report import counted
 from ktrace.tables import duration, escape_controls, shortened
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
     "lines",
     multiple=True,
     metavar="PATTERN",
-    help="Lines that are no table, with fields in braces: '{name} took {dur} ms'. Or the numbers of some: 3,5,9.",
+    help="Lines that aren't a table, with fields in braces: '{name} took {dur} ms'. Or the numbers of some: 3,5,9.",
 )
 @click.option(
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
@@ -55,7 +56,7 @@ def command(
 ) -> None:
     """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 
-    Nothing is written without --write or -o. --map replaces single guesses. --line reads lines that are no table.
+    Nothing is written without --write or -o. --map replaces single guesses. --line reads lines that aren't a table.
 
     \b
     ktrace map run.csv                              the guess
@@ -185,7 +186,7 @@ def _show_rows(trial: Trial) -> None:
     """Prints the first rows, with times as people read them."""
     shown = trial.rows[:_ROWS]
     print_line()
-    heading("the first rows, read so")
+    heading("the first rows, read that way")
     names = list(
         dict.fromkeys(name for row in shown for name in row if name not in _HIDDEN and not name.startswith("args"))
     )
@@ -194,7 +195,7 @@ def _show_rows(trial: Trial) -> None:
     cells = [[_cell(name, row.get(name), trial) for name in names] for row in shown]
     print_table(["line" if name == "id" else name for name in names], cells)
     report = trial.report
-    print_line(f"{len(trial.rows):,} rows read from the first {report.read:,} records")
+    print_line(f"{counted(len(trial.rows), 'row')} read from the first {counted(report.read, 'record')}")
     if span := trial.span:
         first, last, busy = span
         share = f", {busy / (last - first):.1%} of that in these rows together" if last > first else ""

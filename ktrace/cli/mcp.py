@@ -34,13 +34,18 @@ _OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
 )
 @click.option("--export-to", metavar="DIR", help="The only folder that files are written to; by default none.")
 @click.option(
-    "--memory", metavar="SIZE", default="2GiB", callback=as_size, show_default=True, help="What open traces may take."
+    "--memory",
+    metavar="SIZE",
+    default="2GiB",
+    callback=as_size,
+    show_default=True,
+    help="The memory limit of all open traces together.",
 )
 @click.option(
     "--http",
     metavar="PORT",
     type=click.IntRange(0, 65535),
-    help=f"Serve by HTTP at this port of 127.0.0.1, 0 for a free one, to who has the token in {TOKEN}.",
+    help=f"Serve over HTTP on this port of 127.0.0.1 (0: any free one), to clients that have the token in {TOKEN}.",
 )
 @limits_option
 def command(

@@ -42,7 +42,7 @@ class Merging(Grouped):
         "offsets",
         metavar="FILE=TIME",
         multiple=True,
-        help="Add a time to all times of an input: +1.5ms. Repeatable.",
+        help="Shift all times of an input, such as by +1.5ms. Repeatable.",
     ),
     click.option(
         "--keep-shift", is_flag=True, help="Keep a manual shift of the times made at export (nsys export --ts-shift)."

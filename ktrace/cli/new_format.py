@@ -108,7 +108,9 @@ def new_format(name: str, like: str) -> NewFormat:
     if not _NAME.fullmatch(name) or iskeyword(name):
         raise UsageError(f"'{name}' can't be the name of a format", expected="a-z, 0-9 and -, a letter first")
     if name in {fmt.name for fmt in all_formats()}:
-        raise UsageError(f"there is a format '{name}' already", remedy="take another name, see `ktrace formats`")
+        raise UsageError(
+            f"there is a format '{name}' already", remedy="choose another name; `ktrace formats` lists those taken"
+        )
     return NewFormat(name, like)
 
 
@@ -183,7 +185,7 @@ def _inserted(path: Path, line: str, place: Callable[[list[str]], int | None]) -
 def _write(made: dict[Path, bytes], changed: dict[Path, bytes]) -> list[Path]:
     """Writes the files: those that are new, and those that are changed."""
     if there := [path for path in made if path.exists()]:
-        raise UsageError(f"{there[0]} is there already", remedy="take another name, or remove it first")
+        raise UsageError(f"{there[0]} is there already", remedy="choose another name, or remove it first")
     for path, data in (made | changed).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -66,7 +66,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) ->
     help="Output format; by default the extension of OUT decides, else table. nl is jsonl.",
 )
 @click.option("-p", "--param", "params", metavar="NAME VALUE", nargs=2, multiple=True, help="The value of $NAME.")
-@click.option("--no-headers", is_flag=True, help="Leave out the headings of a table, of CSV and TSV.")
+@click.option("--no-headers", is_flag=True, help="Leave out the header row of a table, of CSV and TSV.")
 @click.option("-r", "--raw", is_flag=True, help="Print only the first column of the first row.")
 @click.option("--schema", is_flag=True, help="Show all columns of all views, with type, unit and meaning.")
 @click.option(
@@ -77,8 +77,10 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) ->
     help="At most N rows; the default is 1,000 on standard output as table, md and json, else all.",
 )
 @limit_options(tables=False)
-@click.option("--memory", metavar="SIZE", callback=as_size, help="What the query may take, besides the rows it reads.")
-@click.option("--timeout", metavar="SECONDS", type=float, callback=_seconds, help="How long the query may take.")
+@click.option(
+    "--memory", metavar="SIZE", callback=as_size, help="The memory limit of the query, besides the rows that it reads."
+)
+@click.option("--timeout", metavar="SECONDS", type=float, callback=_seconds, help="The time limit of the query.")
 @overwrite_option
 @selection_options(AskOptions)
 def command(
@@ -193,9 +195,9 @@ def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
         try:
             return tuple(inputs), Path(last[1:]).read_text("utf-8")
         except OSError as error:
-            raise UsageError(f"{last[1:]}: {error.strerror}", expected="a file with SQL after @") from None
+            raise UsageError(f"{last[1:]}: {error.strerror}", expected="a file with SQL after the @") from None
         except UnicodeDecodeError:
-            raise UsageError(f"{last[1:]} isn't text", expected="a file with SQL after @") from None
+            raise UsageError(f"{last[1:]} isn't text", expected="a file with SQL after the @") from None
     is_file = Path(last[:255]).exists() or bool(glob(last))  # noqa: PTH207 (the pattern may be absolute)
     return (tuple(inputs), last) if len(last.split()) > 1 and not is_file else (arguments, None)
 
@@ -211,7 +213,7 @@ def _form(format_: str | None, output: str) -> str:
     suffix = Path(output).suffix.lower().removeprefix(".")
     suffix = SUFFIXES.get(suffix, suffix)
     if suffix not in _FORMATS:
-        raise UsageError(f"{output}: no format has this ending", expected=", ".join(_FORMATS), remedy="use --format")
+        raise UsageError(f"{output}: no format has this extension", expected=", ".join(_FORMATS), remedy="use --format")
     return suffix
 
 

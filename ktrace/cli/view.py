@@ -21,6 +21,7 @@ from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import KtraceError
 from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import ReadOptions, Selection
+from ktrace.report import counted
 
 if TYPE_CHECKING:
     from ktrace.viewer import View
@@ -109,7 +110,8 @@ def command(
         if view.overview is not None:
             rows = view.overview.stored.rows
             print_line(
-                f"an overview of {rows:,} rows, from which parts open in Perfetto; --full opens all of it", err=True
+                f"an overview of {counted(rows, 'row')}, from which parts open in Perfetto; --full opens all of it",
+                err=True,
             )
         if view.engine is not None:
             print_line(f"Perfetto's engine {view.engine.version} loads it ({view.engine.program})", err=True)

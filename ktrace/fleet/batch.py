@@ -36,7 +36,7 @@ from ktrace.input.mapping import mapping_of
 from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
 from ktrace.pipeline.read import cores
 from ktrace.pipeline.selection import BatchOptions, Selection, selected
-from ktrace.report import Report
+from ktrace.report import Report, counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -79,8 +79,8 @@ class BatchReport:
         """The line printed at the end of a batch."""
         left = f", {len(self.left_out):,} of other ranks left out" if self.left_out else ""
         return (
-            f"{self.found:,} inputs: {len(self.done):,} done, {len(self.kept):,} already there, "
-            f"{len(self.failed):,} failed{left}; {self.rows:,} rows"
+            f"{counted(self.found, 'input')}: {len(self.done):,} done, {len(self.kept):,} already there, "
+            f"{len(self.failed):,} failed{left}; {counted(self.rows, 'row')}"
         )
 
     def to_dict(self) -> dict[str, Any]:

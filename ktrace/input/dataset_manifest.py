@@ -233,5 +233,5 @@ def _damaged(store: Store, name: str, error: object) -> DamagedInput:
         f"isn't what `ktrace batch` writes: {error}",
         path=store.path,
         where=name,
-        remedy="remove that file and run the same `ktrace batch` again: it makes what is missing",
+        remedy="remove that file and run the same `ktrace batch` again: it writes what is missing",
     )

@@ -428,7 +428,7 @@ def _seen(sample: Sample) -> str:
             cells = [cell.strip().strip('"') for cell in lines[0].split(mark)]
             return f"a table separated by {name} with {_listed('headings', cells)}"
     shown = " and ".join(repr(line.strip()[:60]) for line in lines[:2])
-    return f"a text that begins with {shown}" if lines else "a text of blank lines"
+    return f"a text that begins with {shown}" if lines else "a text with only blank lines"
 
 
 def _listed(what: str, names: list[str]) -> str:

@@ -270,7 +270,7 @@ def _without_exported(inputs: list[Input], report: Report) -> list[Input]:
 def _no_input(path: Path, output: str | None) -> str:
     """Returns why a file of a folder isn't an input at all, '' if it may be."""
     if not path.is_file():
-        return "is a link to nothing" if path.is_symlink() else "isn't a plain file"
+        return "is a broken link" if path.is_symlink() else "isn't a plain file"
     if output and Path(output).exists():
         written = Path(output).resolve()
         if written in (path.resolve(), *path.resolve().parents):

@@ -279,7 +279,7 @@ class _Machine:
     def _marked(self) -> list[Any]:
         """The values since the last mark."""
         if not self._below:
-            raise ValueError("the end of a list without its begin")
+            raise ValueError("the end of a list without its start")
         items, self._stack = self._stack, self._below.pop()
         return items
 

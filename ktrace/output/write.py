@@ -124,6 +124,6 @@ def open_sink(path: str, fmt: Format, *, overwrite: bool = False, inside: Path |
     Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
     """
     if path.endswith("/") and not fmt.writes_folders:
-        raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
+        raise OutputError(f"is named like a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
     folder = fmt.writes_folders and (path.endswith("/") or Path(path).is_dir())
     return Sink(path, overwrite=overwrite, folder=folder, inside=inside)

@@ -246,7 +246,7 @@ def device_parts(use: DeviceUse) -> list[Segment]:
     overlapped = use.communication - use.exposed_communication
     return [
         Segment("compute", use.compute - overlapped, "compute"),
-        Segment("compute and communication at once", overlapped, "overlapped"),
+        Segment("compute and communication overlapped", overlapped, "overlapped"),
         Segment("communication alone (exposed)", use.exposed_communication, "communication"),
         Segment("copies alone", use.busy - use.compute - use.exposed_communication, "copies"),
         Segment("idle", use.idle, "idle"),

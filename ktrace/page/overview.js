@@ -31,7 +31,7 @@ const served = {
 };
 async function fetched(what, parameters = {}) {
   const answer = await fetch(`${what}?${new URLSearchParams(parameters)}`);
-  if (!answer.ok) throw new Error(`ktrace doesn't answer: is it still running?`);
+  if (!answer.ok) throw new Error(`ktrace doesn't respond: is it still running?`);
   return answer.json();
 }
 async function unpacked(text) {
@@ -412,11 +412,11 @@ async function hand(budget) {
   const [from, to] = (brush ?? view).map(Math.round), state = $("state");
   const origin = new URL(about.ui, location).origin;
   if (!ui || ui.closed) ui = open(about.ui, "_blank"); // within the click, else the browser refuses
-  if (!ui) { state.textContent = "the browser refuses a new window: allow it for this page"; return; }
+  if (!ui) { state.textContent = "the browser blocked a new window: allow pop-ups for this page"; return; }
   state.textContent = "cutting it out …";
   try {
     const answer = await fetch(`window?${new URLSearchParams({ from, to, ...(budget ? { budget } : {}) })}`);
-    if (!answer.ok) throw new Error("there is nothing in this part, or ktrace doesn't run any more");
+    if (!answer.ok) throw new Error("there is nothing in this part, or ktrace is no longer running");
     const buffer = await answer.arrayBuffer();
     state.textContent = "waiting for the viewer …";
     await ready(ui, origin);
@@ -433,7 +433,7 @@ function ready(target, origin) {
     const began = Date.now();
     const ping = setInterval(() => {
       if (target.closed) end(failed, new Error("the viewer was closed"));
-      else if (Date.now() - began > 60_000) end(failed, new Error("the viewer doesn't answer: is there a network? (ktrace view --offline needs none)"));
+      else if (Date.now() - began > 60_000) end(failed, new Error("the viewer doesn't respond: is there a network? (ktrace view --offline needs none)"));
       else target.postMessage("PING", origin);
     }, 50);
     const heard = (event) => { if (event.source === target && event.data === "PONG") end(done); };

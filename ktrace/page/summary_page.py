@@ -50,6 +50,7 @@ from ktrace.page.charts import (
     waits,
 )
 from ktrace.page.ranks import devices
+from ktrace.report import counted
 from ktrace.tables import brief, duration, escape_controls, exact, size
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
@@ -89,7 +90,7 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
     figures: list[KeyFigure] = []
     if summary.span:
         figures.append(("span", brief(summary.span[1] - summary.span[0]), "first start to last end"))
-    count = f"{summary.count:,} times" if summary.count is not None else ""
+    count = counted(summary.count, "time") if summary.count is not None else ""
     if summary.unit == "ns":
         what = NATURES[summary.nature].time if summary.work == "host" else _WORK.get(summary.work, summary.work)
         figures.append((what, brief(summary.total), count))
@@ -235,7 +236,7 @@ def _tooltip(group: Group, summary: Summary) -> str:
         f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all",
     ]
     if group.count is not None:
-        lines.append(f"{group.count:,} times")
+        lines.append(counted(group.count, "time"))
     return "\n".join([*lines, _spread(group)]).rstrip()
 
 
@@ -354,7 +355,7 @@ def idle(summary: Summary) -> Section | None:
         for cause in device.causes:
             causes[SPOKEN.get(cause.cause, cause.cause)] += cause.time
             for span in cause.host:
-                spans[span.name] += span.time
+                spans[SPOKEN.get(span.name, span.name)] += span.time
     whole = causes.total()
     if not whole:
         return None

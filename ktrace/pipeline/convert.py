@@ -27,7 +27,7 @@ from ktrace.output import Sink, replaces, writing
 from ktrace.output.write import open_sink, write_batches
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, Unaligned, selected
-from ktrace.report import Report
+from ktrace.report import Report, counted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -112,8 +112,9 @@ def require_rows(report: Report, paths: Sequence[str]) -> None:
     places = [f"{where}: {detail}" for issue in worst for where, detail in issue.places if detail]
     said = f": {', '.join(left)}" if left else ""
     seen = f" ({'; '.join(places[:_PLACES])}{'; ...' if len(places) > _PLACES else ''})" if places else ""
+    gave = f"{counted(report.reader.taken, 'record')} gave {counted(report.rows_read, 'row')}"
     raise InputError(
-        f"there is nothing to write: {report.reader.taken:,} records gave {report.rows_read:,} rows{said}{seen}",
+        f"there is nothing to write: {gave}{said}{seen}",
         path=paths[0] if len(paths) == 1 else None,
         expected="at least one event, summary or link",
         remedy="name the format with --from if it was read as another one; ktrace info says what was seen",

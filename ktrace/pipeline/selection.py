@@ -105,11 +105,11 @@ class Selection:
         False,
         "--repair-clock",
         "",
-        "Move the times of devices whose work begins before the calls that launched it, by the least that mends it.",
-        more="Nothing moves where no clock is apart; a note says by how much, and how sure that is.",
+        "Move the times of devices whose work begins before the calls that launched it, by the least that repairs it.",
+        more="Clocks that agree aren't moved; a note says by how much others are, and how sure that is.",
         link="[More](check.md#repairing-a-clock)",
     )
-    crop: Crop | None = option(None, "", "", "The part of the time to keep.")
+    crop: Crop | None = option(None, "", "", "The time range to keep.")
     filter: Filter | None = option(None, "", "", "The rows to keep, by kind, name, device and more.")
     metrics: str | Path | None = option(
         None,
@@ -169,7 +169,7 @@ class Selection:
         None,
         "",
         "",
-        "How times of several inputs come into one clock.",
+        "How the clocks of several inputs are aligned.",
         more="By default `merge`, and what makes a timeline of several inputs, use 'auto'; otherwise times stay as "
         "they are.",
     )

@@ -23,7 +23,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import NewIds, to_rows
 from ktrace.naming.alike import near
-from ktrace.report import Ledger, Report
+from ktrace.report import Ledger, Report, counted
 from ktrace.stages.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store.joins import distinct_rows
@@ -233,7 +233,7 @@ def _account(measured: Measured, matching: Matching, report: Report, ledger: Led
     rows += sum(np.bincount(table["launch"].to_numpy(), minlength=len(measured.launches)) for table in others)
     ledger.added["metrics"] += int(rows.sum()) + measured.apart
     if measured.apart:
-        report.issue("no-launch", "metrics", f"{measured.apart:,} rows", measured.apart, stage=ledger)
+        report.issue("no-launch", "metrics", counted(measured.apart, "row"), measured.apart, stage=ledger)
     for number, launch in enumerate(measured.launches):
         if matching.kernel[number] < 0:
             detail = f"{launch.name}: {matching.why[number]}"

@@ -506,14 +506,14 @@ def _why(replay: Replay, captures: Sequence[Capture]) -> str:
     pieces = _pieces(replay)
     if all(ANY in capture.works for capture in captures):
         if not any(_same(capture.run, replay.run) for capture in captures):
-            return "calls of CUDA tell no kernels, and the captures are of another run"
+            return "CUDA calls don't name kernels, and the captures are of another run"
         if len(replay.streams) > 1:
-            return "calls of CUDA tell no kernels, and the replay has several streams"
+            return "CUDA calls don't name kernels, and the replay has several streams"
         counts = sorted({len(capture.works) for capture in captures})
         if pieces in counts:
-            return "calls of CUDA tell no kernels, and the copies and sets of the captures are at other places"
+            return "CUDA calls don't name kernels, and the copies and sets of the captures are at other places"
         shown = ", ".join(map(str, counts[:5])) + (", ..." if len(counts) > 5 else "")
-        return f"calls of CUDA tell no kernels, and the captures have {shown} calls for {pieces:,} pieces of work"
+        return f"CUDA calls don't name kernels, and the captures have {shown} calls for {pieces:,} pieces of work"
     furthest = max((_walk(replay.streams, capture.works) for capture in captures), key=lambda one: sum(map(len, one)))
     stream = next(n for n, works_of in enumerate(replay.streams) if len(furthest[n]) < len(works_of))
     names = {COPY: "a copy", SET: "a set"}

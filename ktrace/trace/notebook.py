@@ -28,6 +28,7 @@ from ktrace.naming.taxonomy import taxonomy
 from ktrace.page.blocks import Legend, tag
 from ktrace.page.charts import operation_colours
 from ktrace.page.drawing import WIDTH, Drawing, Picture, legend
+from ktrace.report import counted
 from ktrace.store.joins import coded, combined, distinct
 from ktrace.tables import duration, shortened
 from ktrace.trace.arrow_tables import device_time_of, span_of
@@ -82,9 +83,8 @@ def _timeline(rows: pa.Table, place: Sequence[str], what: str) -> list[Picture]:
             len(each),
         )
         share = time[number] / max(end - start, 1)
-        title = (
-            f"{names[number]}: {int(of_track.sum()):,} times, {duration(time[number])}, {min(share, 1):.1%} of the span"
-        )
+        times = f"{counted(int(of_track.sum()), 'time')}, {duration(time[number])}"
+        title = f"{names[number]}: {times}, {min(share, 1):.1%} of the span"
         drawn.append(_track(line * (_TRACK + _GAP), names[number], title, busy, each))
     height = len(shown) * (_TRACK + _GAP)
     drawn.append(_axis(height, end - start))

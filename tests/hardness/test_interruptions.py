@@ -153,4 +153,4 @@ def test_a_signal_in_a_callback_ends_the_command(
     source = SAMPLES / "otf2/two-ranks-streams-late-receives"
     done = run([command, source, *(["--to", "jsonl"] if command == "convert" else []), "-o", out], before=before)
     assert (done.code, out.exists()) == (128 + what, False), done.err
-    assert done.err.strip() == "ktrace: interrupted; an output that wasn't finished doesn't appear"
+    assert done.err.strip() == "ktrace: interrupted; no unfinished output is left behind"

@@ -87,7 +87,7 @@ SEEN: dict[str, tuple[bytes, str]] = {
     "prose": (b"a, b\nc, d\n", "a text that begins with 'a, b' and 'c, d'"),
     "a terminal": (b"\x1b[31mred\n", r"a text that begins with '\x1b[31mred'"),
     "bytes": (bytes(range(256)), "binary data that begins with the bytes 00 01 02 03 04 05 06 07"),
-    "blanks": (b" \n\n", "a text of blank lines"),
+    "blanks": (b" \n\n", "a text with only blank lines"),
 }
 
 

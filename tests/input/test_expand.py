@@ -103,7 +103,7 @@ def test_what_is_no_file_is_noted(tmp_path: Path) -> None:
     trace = ktrace.read(folder)
     assert trace.events["name"].tolist() == ["step0", "step1", "step2"]
     places = [(Path(where).name, why) for where, why in trace.report.issues["no-trace"].places]
-    assert places == [("gone.json", "is a link to nothing"), ("pipe.json", "isn't a plain file")]
+    assert places == [("gone.json", "is a broken link"), ("pipe.json", "isn't a plain file")]
 
 
 def test_a_folder_of_reports_that_only_their_tool_reads_says_how_to_export_them(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank i
 HOST_ALONE = SAMPLES / "chrome/flows-counters-and-rare-phases.json"
 
 #: What the sample's gaps are: 4 before the host has launched, 9 between queued kernels.
-CAUSES = {"host late": 116_626, "launch overhead": 14_379}
+CAUSES = {"launch-bound": 116_626, "launch latency": 14_379}
 
 
 def run(*arguments: object) -> Result:
@@ -75,8 +75,9 @@ def test_the_arguments_of_a_gap(tmp_path: Path) -> None:
     ]
     ktrace.convert(written(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl", explain=["idle"])
     late, unknown = idle(tmp_path / "out.jsonl")
-    assert (late["ts"], late["dur"], late["name"], late["pid"]) == (20_000, 40_000, "host late", 1)
+    assert (late["ts"], late["dur"], late["name"], late["pid"]) == (20_000, 40_000, "launch-bound", 1)
     assert late["args"] == {
+        "cause": "host late",
         "host_was_in": "aten::norm",
         "launched_by": "cudaLaunchKernelExC",
         "queued_ns": 3_000,
@@ -85,7 +86,12 @@ def test_the_arguments_of_a_gap(tmp_path: Path) -> None:
         "derived_by": "ktrace",
     }
     assert (unknown["ts"], unknown["dur"], unknown["name"]) == (70_000, 1_000, "unknown")
-    assert unknown["args"] == {"work_before": "norm", "work_after": "copy", "derived_by": "ktrace"}
+    assert unknown["args"] == {
+        "cause": "unknown",
+        "work_before": "norm",
+        "work_after": "copy",
+        "derived_by": "ktrace",
+    }
 
 
 @pytest.mark.parametrize("name", ["out.perfetto", "out.parquet", "out.trace.json"])
@@ -113,7 +119,7 @@ def test_crop_and_filter_treat_the_rows_like_others(tmp_path: Path) -> None:
     part = tmp_path / "part.jsonl"
     done = run("convert", STEP, "-o", part, "--explain", "idle", "--only-gpu", "--min-dur", "10us")
     assert done.exit_code == 0, done.output
-    assert [row["name"] for row in idle(part)] == ["host late"] * 4
+    assert [row["name"] for row in idle(part)] == ["launch-bound"] * 4
     assert not [row for row in rows_of(part) if row["kind"] == "api"]
     crop = ktrace.Crop(time="..400us")
     ktrace.convert(STEP, part, explain="idle", crop=crop, overwrite=True)

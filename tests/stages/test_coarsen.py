@@ -236,7 +236,7 @@ def test_the_command_says_what_became_of_the_slices(tmp_path: Path) -> None:
     out = tmp_path / "run.perfetto"
     result = CliRunner().invoke(cli, ["convert", str(STEP), "-o", str(out), "--budget", "25"])
     assert result.exit_code == 0
-    assert "Short slices became one with their neighbours, as --budget asks." in result.output
+    assert "Short slices were merged with their neighbours, as --budget asks." in result.output
 
 
 @pytest.mark.parametrize(("budget", "said"), [(25, True), (300_000, False)])

@@ -54,6 +54,9 @@ def questions(names: Sequence[str], spill: Spill) -> Explanation:
 #: The units of columns.
 _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of span": "%", "gaps": "count"}
 
+#: What people read instead of codes, by column.
+_SPOKEN = {"cause": SPOKEN, "the host was in": SPOKEN}
+
 #: What the brief form of a table leaves out if it has a column for the device.
 _WIDE = {"idle": ("average",), "idle host": ("longest",), "idle queued": ("longest",)}
 
@@ -199,8 +202,7 @@ class IdleAnswer(msgspec.Struct):
         dropped = ("kind", *(_WIDE[name] if several else ("device",))) if brief else ()
         kept = [place for place, column in enumerate(names) if column not in dropped]
         columns = tuple(
-            Column(names[place], _UNITS.get(names[place], ""), spoken=SPOKEN if names[place] == "cause" else {})
-            for place in kept
+            Column(names[place], _UNITS.get(names[place], ""), spoken=_SPOKEN.get(names[place], {})) for place in kept
         )
         return Table(name, title, columns, [tuple(row[place] for place in kept) for row in rows], notes, more)
 
@@ -344,7 +346,9 @@ def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
         columns = {name: _taken(values, place) for name, values in columns.items() if values.null_count < len(values)}
         queued = pa.array((gaps.end - gaps.launched)[rows], mask=gaps.call[rows] < 0)
         columns |= {"ts": pa.array(gaps.begin[rows]), "dur": pa.array(gaps.length[rows])}
-        columns |= {"kind": _taken(pa.array(["range"]), 0 * place), "name": _taken(pa.array(list(CAUSES)), cause[rows])}
+        said = pa.array([SPOKEN.get(one, one) for one in CAUSES])
+        columns |= {"kind": _taken(pa.array(["range"]), 0 * place), "name": _taken(said, cause[rows])}
+        columns |= {"args.cause": _taken(pa.array(list(CAUSES)), cause[rows])}
         columns |= {"timing": _taken(pa.array(["derived"]), 0 * place)}
         columns |= {"args.host_was_in": _words(meanwhile.word, host[rows])}
         columns |= {"args.launched_by": _words(meanwhile.names.__getitem__, call[rows]), "args.queued_ns": queued}

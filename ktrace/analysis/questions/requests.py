@@ -148,8 +148,8 @@ _COUNTS = {
     "completion_tokens": "gen_ai.usage.completion_tokens",
 }
 #: What is said where there is no device work, or none in the times of requests.
-_ALONE = "Name a trace with kernels beside it to see what devices did in the times of requests."
-_APART = "No device work is in the times of requests: the traces are of other times, or their clocks can't be related."
+_ALONE = "Give a trace with kernels as well, to see what devices did during the requests."
+_APART = "No device work falls within the requests: the traces cover different times, or their clocks can't be related."
 
 _ID, _IS_REQUEST = "gen_ai.request.id", "gen_ai.latency.e2e"
 

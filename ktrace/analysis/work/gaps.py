@@ -150,17 +150,17 @@ def _cut(at: Int64, inside: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int
 #: The causes, in the order of the tables: the name of each, and what it means.
 CAUSES = {
     "host late": "nothing was queued: the host did something else, or was in the launching call",
-    "host synchronised": "nothing was queued: the host had waited for the device, and would have launched in time else",
+    "host synchronised": "nothing was queued: the host had waited for the device, or else would have launched in time",
     "dependency": "work was queued, but had to wait: for an event, another stream or device, its graph",
     "launch overhead": "work was queued, and began shortly after the work before it",
     "between graph nodes": "the graph was launched, and its next node began later than the nodes before it had ended",
     "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
     "not recorded": "the device may have been at work that was launched in between, and isn't in the trace",
-    "setup": "nothing was queued: the host loaded modules or made contexts, which it does once",
+    "setup": "nothing was queued: the host loaded modules or created contexts, which it does once",
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
 
-#: What people read instead of the name of a cause.
+#: What people read instead of the name of a cause, or of what the host was in.
 SPOKEN = {
     "host late": "launch-bound",
     "host synchronised": "sync point",
@@ -168,6 +168,7 @@ SPOKEN = {
     "launch overhead": "launch latency",
     "queued before the recording": "launched before profiling",
     "setup": "one-time set-up",
+    LAUNCH_DELAY: "launch latency",
 }
 LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, SETUP, UNKNOWN = range(len(CAUSES))
 
@@ -357,7 +358,7 @@ def _name(shape: Shape) -> object:
 
 
 def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -> Bools:
-    """In which gaps work may have run that the trace lacks: between the calls of the work around it, one lost its.
+    """In which gaps work that the trace lacks may have run: between the calls of the work around it, one lost its.
 
     If some work names no call, calls without work may be its own, and tell nothing.
     """

@@ -26,7 +26,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import connect, quoted_name, readonly_uri, tables
 from ktrace.kit.columnar.blocks import Block
-from ktrace.report import Report
+from ktrace.report import Report, counted
 
 from .table_reading import TableReading, cells, has_rowid
 
@@ -100,7 +100,7 @@ class Database:
         """Counts and reports the rows of a table of which nothing is known."""
         if rows := self.count(table):
             self._report.record(rows)
-            self._report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)
+            self._report.issue("unrecognised", table, f"a table of {counted(rows, 'row')}", rows)
 
     def report_others(self, known: Iterable[str]) -> None:
         """Counts and reports the rows of all tables but the known ones, by name in any case, and SQLite's own."""

@@ -308,7 +308,7 @@ class _Refused(OSError):
 
 
 def _out_of_order() -> sqlite3.DatabaseError:
-    return sqlite3.DatabaseError("rows are there twice, or not in the order of their rowids")
+    return sqlite3.DatabaseError("rows occur twice, or not in the order of their rowids")
 
 
 def _is_refusal(error: OSError) -> bool:

@@ -228,7 +228,7 @@ def mended_at(text: str, at: int) -> Change | None:
         found = _missing_quote(text, begin, end) if begin and _KEY_REST.match(text, at) else None
         return found if found and "," in text[found.start : end] else None
     if text[at : at + 1] == "\\":
-        return Change(at, at, "\\", "a backslash that doesn't begin an escape")
+        return Change(at, at, "\\", "a backslash that doesn't start an escape sequence")
     trimmed = before.rstrip(" \t")
     word = next((size for size, one in enumerate(reversed(trimmed)) if one in _BORDERS), len(trimmed))
     start = at - (len(before) - len(trimmed)) - word if word else at
@@ -364,7 +364,7 @@ def _text(token: bytes) -> tuple[bytes, str]:
     better = token
     if b"\\" in _RIGHT_ESCAPE.sub(b"", token):
         better = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else b"\\\\", token)
-    detail = "a backslash that doesn't begin an escape" if better != token else ""
+    detail = "a backslash that doesn't start an escape sequence" if better != token else ""
     controlled = better
     for byte in _CONTROLS if _CONTROL.search(better) else ():
         controlled = controlled.replace(byte, b"\\u%04x" % byte[0])

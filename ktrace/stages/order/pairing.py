@@ -80,7 +80,7 @@ def match(track: Int32, is_end: Bools) -> Matched:
 
 
 def _level(track: Int32, is_end: Bools) -> Int64:
-    """How many begins are open after each row; below 0 after an end without a begin."""
+    """How many begins are open after each row; below 0 after an end without a start."""
     total = np.cumsum(np.where(is_end, -1, 1))
     start = np.flatnonzero(group_start_mask((track,)))
     before = np.concatenate([[0], total[:-1]])[start]
@@ -148,7 +148,7 @@ class EndLinks:
 def pair_halves(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:
     """Yields all batches; halves wait for the end of the source and become slices, in the order of their begins.
 
-    A begin without an end keeps `dur` null; an end without a begin is skipped.
+    A begin without an end keeps `dur` null; an end without a start is skipped.
     """
     spill = Spill(SPILL_BYTES)
     try:

@@ -31,7 +31,7 @@ from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.masks import NameTest, each_source, rows_where, slice_rows, truth, words_in
 from ktrace.model.row_builder import NewIds, to_batch
 from ktrace.naming.phases import phase_of
-from ktrace.report import Report
+from ktrace.report import Report, counted
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW
 from ktrace.stages.select.wanted import step_of
@@ -125,7 +125,7 @@ class _Coarsener:
         if merged:
             ledger.added["merged slices"] = merged
         if gone := sum(removed.values()):
-            report.issue("coarsened", "--budget", f"{removed['merged']:,} slices became {merged:,}", gone)
+            report.issue("coarsened", "--budget", f"{counted(removed['merged'], 'slice')} became {merged:,}", gone)
             facts = dump_json({FACT: gone})
             usual = {"entity": "source", "id": 0, "facts": facts}
             yield to_batch("catalog", [usual | {"source": one, "name": one} for one in self._ids.sources])

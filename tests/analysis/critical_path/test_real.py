@@ -141,9 +141,9 @@ def test_a_gap_has_the_same_cause_as_the_delay_on_the_path(path: Path) -> None:
             if gap["ts"] >= end:
                 break
             if gap["ts"] + gap["dur"] == end:
-                assert delay["args.path_kind"] in NAMES[gap["name"]], (gap, delay)
+                assert delay["args.path_kind"] in NAMES[gap["args.cause"]], (gap, delay)
             elif gap["ts"] + gap["dur"] > delay["ts"]:  # other work ended this gap, while that of the delay waited
-                assert delay["args.path_kind"] in {"dependency", *NAMES[gap["name"]]}, (gap, delay)
+                assert delay["args.path_kind"] in {"dependency", *NAMES[gap["args.cause"]]}, (gap, delay)
 
 
 def test_the_slices_are_the_pieces() -> None:

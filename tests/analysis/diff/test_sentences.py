@@ -41,7 +41,7 @@ def test_another_amount_of_work_in_the_same_time_is_not_called_faster() -> None:
     diff = compared(a, b)
     assert diff.whole.delta < 0
     assert diff.verdict[0] == (
-        "b did another amount of work than a: 120 calls of gemm instead of 136, in 1.00 s instead of 1.00 s;"
+        "b did a different amount of work than a: 120 calls of gemm instead of 136, in 1.00 s instead of 1.00 s;"
         " a call takes 1.0% longer."
     )
 

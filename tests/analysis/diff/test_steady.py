@@ -24,7 +24,7 @@ def test_slow_steps_of_one_side_are_no_noise(what: str) -> None:
     assert (found.wall.verdict, found.wall.test.slow) == (CLEAR, "b")
     assert any(said.startswith(f"b isn't steady: {words}") for said in found.verdict)
     assert "within noise" not in " ".join(found.verdict[:1])
-    assert found.verdict[-1].startswith("By its slow steps the change exceeds the noise (6 and 6 steps, q ")
+    assert found.verdict[-1].startswith("Because of its slow steps, the change exceeds the noise (6 and 6 steps, q ")
     assert gate(found, 5).failed and not gate(found, 50).failed
     assert [(one.subject["side"], one.code) for one in found.findings if one.code.startswith("unsteady.")] == [
         ("b", {"throttled": "unsteady.shift", "every second": "unsteady.period", "one": "unsteady.single"}[what])

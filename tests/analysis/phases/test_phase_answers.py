@@ -158,7 +158,7 @@ def test_work_outside_of_phases_is_said(tmp_path: Path) -> None:
 def test_ranks_are_said(tmp_path: Path) -> None:
     one, other = (kineto(served(7), tmp_path / f"rank{rank}.json") for rank in (0, 1))
     found = answer(one, other)
-    assert "Steps and tokens count in each of 2 sources." in found.notes
+    assert "Steps and tokens are counted in each of 2 sources." in found.notes
     assert found.phases[0].steps == 2 * answer(one).phases[0].steps
 
 

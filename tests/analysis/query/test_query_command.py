@@ -176,7 +176,7 @@ def test_other_types_are_written(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ([STEP, "select nam from events"], "SQL: .*nam"),
-        ([STEP, "select 1 + 1", "-o", "x.xyz"], "no format has this ending"),
+        ([STEP, "select 1 + 1", "-o", "x.xyz"], "no format has this extension"),
         ([STEP, "select name from events", "-o", STEP], "is an input"),
         ([STEP, "select 1 + 1", "-p", "a", "1"], "SQL: .*a"),
         ([STEP, "select sum(ts::hugeint << 62) as s from events", "--format", "parquet"], "beyond 64 bits"),

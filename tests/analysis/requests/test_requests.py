@@ -96,7 +96,7 @@ def test_times_and_tokens_are_those_that_are_stated(tmp_path: Path) -> None:
     assert spread is not None
     assert (spread.count, spread.median) == (len(per_token), pytest.approx(median(per_token)))
     assert [one.busy_prefill for one in found.requests] == [None] * len(requests)
-    assert found.notes == ["Name a trace with kernels beside it to see what devices did in the times of requests."]
+    assert found.notes == ["Give a trace with kernels as well, to see what devices did during the requests."]
 
 
 def test_devices_beside_the_requests(tmp_path: Path) -> None:

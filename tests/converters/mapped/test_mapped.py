@@ -79,7 +79,7 @@ def test_own_kinds_places_and_extents() -> None:
     assert [detail for _, detail in issues["bad-record"].places] == [
         "name: 'op' is empty, not a text",
         "dur: 'took' is 'n.d.', not a number of us, such as 12.5",
-        "hasn't a cell for each heading",
+        "doesn't have a cell for each heading",
     ]
     assert [where for where, _ in issues["bad-record"].places] == ["line 7", "line 8", "line 11"]
     assert [where for where, _ in issues["negative-duration"].places] == ["line 12"]

@@ -32,6 +32,7 @@ from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
 from ktrace.naming.taxonomy import taxonomy
+from ktrace.report import counted
 from ktrace.tables import percent
 
 #: Without `by`, kernels are compared if both sides spend at least this part of their time in shared kernels.
@@ -471,4 +472,4 @@ def _names(a: Summary, b: Summary) -> tuple[str, str]:
 
 
 def _step_count(steps: Sequence[str]) -> str:
-    return f"{len(steps):,} step{'s' if len(steps) != 1 else ''}"
+    return counted(len(steps), "step")

@@ -70,10 +70,10 @@ def _parts(diff: Diff) -> str:
     named = [one for one in rows if one.verdict != NOISE and abs(one.delta) >= least]
     each = " a step" if diff.per == "step" else ""
     if not named:
-        return f"No part of the time of devices{each} changed beyond noise."
+        return f"No part of the device time{each} changed beyond noise."
     time = diff.device_time
     if abs(whole) < least or (time is not None and time.verdict == NOISE):
-        return f"Parts of the time of devices{each} changed, not their sum beyond noise: {_listed(named)}."
+        return f"Parts of the device time{each} changed, but not their sum beyond noise: {_listed(named)}."
     same_way, others = ([one for one in named if (one.delta > 0) == way] for way in (whole > 0, whole <= 0))
     said = ", ".join(f"{_listed([one])}, {percent(one.delta, whole):.0f}%" for one in same_way[:_PARTS])
     back = f"{_listed(others, 1)} {'goes the other way' if same_way else 'alone is known'}" if others else ""
@@ -186,7 +186,9 @@ def _other_amount(diff: Diff) -> str:
     each = diff.other.each if diff.other else 0.0
     way = "longer" if each > 0 else "shorter"
     took = f"{abs(each):.1f}% {way}" if abs(each) >= SAME else "as long as before"
-    return f"{diff.name_b} did another amount of work than {diff.name_a}: {calls}{_spans(diff)}; a call takes {took}."
+    return (
+        f"{diff.name_b} did a different amount of work than {diff.name_a}: {calls}{_spans(diff)}; a call takes {took}."
+    )
 
 
 def _spans(diff: Diff) -> str:
@@ -318,7 +320,7 @@ def _sure(diff: Diff) -> str:
     q = f", q {test.q:.2g}" if test and test.q is not None else ""
     why = f": {change.why}" if change.why else ""
     if change.verdict == CLEAR:
-        by = "By its slow steps the" if test and test.slow == "b" else "The"
+        by = "Because of its slow steps, the" if test and test.slow == "b" else "The"
         return f"{by} change exceeds the noise ({samples}{q})."
     if change.verdict == NOISE and diff.gate and diff.gate.failed:
         reason = f" ({samples}{q})" if samples else why

@@ -133,7 +133,7 @@ class Access:
             raise Refused("this server writes nothing", remedy="start it with --export-to DIR")
         path = Path(name)
         if not name or path.name != name or "\0" in name or not _is_name(name) or name.startswith((".", "-")):
-            raise Refused("isn't a plain name of a file", path=name, expected=f"a name in {self.export_to}")
+            raise Refused("isn't a plain file name", path=name, expected=f"a name in {self.export_to}")
         target = self.export_to / name
         if os.path.lexists(target):
             raise OutputError("exists already", path=name, remedy="choose another name")
@@ -155,7 +155,7 @@ def _is_name(path: str) -> bool:
 
 
 def _too_many(path: str, remedy: str) -> InputError:
-    return InputError(f"needs a look at more than {MOST_FILES:,} files", path=path, remedy=remedy)
+    return InputError(f"would need a look at more than {MOST_FILES:,} files", path=path, remedy=remedy)
 
 
 class _Search:
@@ -219,5 +219,5 @@ class _Search:
             return []
         self._seen += len(entries)
         if self._seen > MOST_FILES:
-            raise _too_many(self._asked, "begin the pattern with a folder further inside")
+            raise _too_many(self._asked, "start the pattern with a deeper folder")
         return entries

@@ -105,7 +105,7 @@ def require_text(arguments: dict[str, Any]) -> None:
     except (ValueError, RecursionError):
         raise UsageError("the arguments are nested too deeply, or have a number of thousands of digits") from None
     if _HALF.search(text):
-        raise UsageError("a text has half a character (a lone surrogate)", expected="Unicode")
+        raise UsageError("a text contains half a character (a lone surrogate)", expected="Unicode")
 
 
 def sendable(document: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ HANDLE = text("The handle that open returned.")
 PAGE: Schema = {
     "rows": number(f"At most so many rows of each table; {ROWS} by default.", 1, MOST_ROWS),
     "bytes": number(f"At most so many bytes; {BYTES} by default.", LEAST_BYTES, MOST_BYTES),
-    "cursor": text("The next of a table in an earlier answer, to go on there."),
+    "cursor": text("`next` of a table in an earlier answer, to continue there."),
 }
 
 _NUMBERS: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -182,7 +182,7 @@ _TABLE: Schema = {
         "columns": texts("Keys, which end in the unit: time_ns, share_percent."),
         "rows": {"type": "array", "items": {"type": "array"}, "description": "Cells in the order of the columns."},
         "more": number("Rows that were left out after these.", 0),
-        "next": {"type": ["string", "null"], "description": "The cursor to go on with, null at the end."},
+        "next": {"type": ["string", "null"], "description": "The cursor to continue with, null at the end."},
     },
     "required": ["name", "columns", "rows", "more", "next"],
 }
@@ -234,5 +234,5 @@ EXPORTED = answer(
     path=text("The file that was written."),
     format=text("Its format."),
     rows=number("The rows that were written."),
-    bytes=number("Its size; of a folder that of all files."),
+    bytes=number("Its size; for a folder, that of all its files."),
 )

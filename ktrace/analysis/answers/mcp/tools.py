@@ -31,6 +31,7 @@ from ktrace.analysis.answers.query.output import as_table
 from ktrace.analysis.answers.summary import QUESTIONS, RECORDING
 from ktrace.analysis.work.groups import BY, NOT_KNOWN
 from ktrace.errors import UsageError
+from ktrace.report import counted
 from ktrace.tables import Table
 
 Answer = dict[str, Any]
@@ -94,7 +95,7 @@ _LISTED = 50
     repair_clock={
         "type": "boolean",
         "description": "Move the times of devices whose work begins before the calls that launched it (the finding "
-        "check.cause_after_effect), by the least that mends it; check.clock_repaired then says by how much.",
+        "check.cause_after_effect), by the smallest shift that repairs it; check.clock_repaired then says by how much.",
     },
 )
 def open_(session: Session, path: str, format: str | None = None, repair_clock: bool = False) -> Answer:
@@ -111,7 +112,10 @@ def open_(session: Session, path: str, format: str | None = None, repair_clock: 
         "devices": [use.label + (f", {use.name}" if use.name else "") for use in summary.devices[:_LISTED]],
         "steps": summary.steps[:_LISTED],
         "phases": [str(row[0]) for row in phases.tables()[0].rows] if phases else [],
-        "notes": [*_notes(opened), *(f"{one.sentence} ({one.rows:,} rows)" for one in opened.report.issues.values())],
+        "notes": [
+            *_notes(opened),
+            *(f"{one.sentence} ({counted(one.rows, 'row')})" for one in opened.report.issues.values()),
+        ],
     }
 
 
@@ -308,12 +312,12 @@ def query(
 
 @_tool(
     "Writes the trace, or an interval of it, to a new file in the folder for exports: .perfetto (for the Perfetto UI), "
-    ".parquet, .csv, .trace.json, ... by the ending of its name.",
+    ".parquet, .csv, .trace.json, ... by the extension of its name.",
     EXPORTED,
     needs=("handle", "name"),
     writes=True,
     name=text("The name of the file, without a folder."),
-    format=text("The format, where the ending doesn't decide."),
+    format=text("The format, where the extension doesn't decide."),
     begin_ns=number("Only events from here on, on the clock of the trace."),
     end_ns=number("Only events up to here."),
 )

@@ -243,7 +243,7 @@ def translate_duckdb_errors(before: int = 0) -> Iterator[None]:
     except (module.Error, pa.ArrowException, OSError) as error:
         begin = _ERROR.match(str(error))
         if begin is None and isinstance(error, pa.ArrowException):
-            raise UsageError(f"SQL: the answer is no table of Arrow: {error_text(error)}") from None
+            raise UsageError(f"SQL: the answer isn't an Arrow table: {error_text(error)}") from None
         if begin is None and isinstance(error, OSError):
             raise
         if begin and begin[1] in _OF_MACHINE:

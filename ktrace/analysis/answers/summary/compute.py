@@ -49,7 +49,7 @@ from ktrace.model.tracks import natural
 from ktrace.naming.alike import near
 from ktrace.naming.phases import LOOP
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
-from ktrace.report import Report
+from ktrace.report import Report, counted
 from ktrace.stages.select.coarsen import notes_of
 from ktrace.store import SPILL_BYTES, Spill
 
@@ -312,7 +312,7 @@ class _Summarised:
         return stated.found
 
     def _leave_out(self, rows: int, which: str) -> None:
-        self._notes += [f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}."] if rows else []
+        self._notes += [f"Not counted: {counted(rows, 'row')} {which}."] if rows else []
 
     def _take_host(self) -> None:
         """Counts what the host did, since there is no device work."""

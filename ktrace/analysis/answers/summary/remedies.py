@@ -38,11 +38,11 @@ _BY_CLASS = {
 _BY_HOST = (
     *((pattern, _BY_CLASS[name]) for name, pattern in HOST_CLASSES.items()),
     (_WAITS, _NO_WAIT),
-    (_OPTIMISES, "Use an optimiser of few kernels: fused=True, or foreach=True."),
+    (_OPTIMISES, "Use an optimiser with fewer kernels: fused=True, or foreach=True."),
 )
 
 #: Where gaps are long: about copies, about calls and operators themselves, and about Python around them.
-_BLOCKING = "Copy from pinned memory with non_blocking=True: other copies keep the host until they are done."
+_BLOCKING = "Copy from pinned memory with non_blocking=True: other copies block the host until they are done."
 _OPERATORS = "Call fewer operators between launches, or compile them (torch.compile), so that the host gets ahead."
 _PYTHON = (
     "Find the program's own code between the operators of a step (torch.profiler: with_stack=True; py-spy), and move "

@@ -28,6 +28,7 @@ from ktrace.analysis.answers.summary.verdict import Said, in_words, unknown_of
 from ktrace.analysis.work.stated import stated_table
 from ktrace.analysis.work.steadiness import FEWEST
 from ktrace.model.tracks import natural
+from ktrace.report import counted
 from ktrace.tables import Cell, Column, Table, brief, escape_controls, percent
 from ktrace.tables.text import BOLD, DIM, as_text, styled
 
@@ -106,7 +107,7 @@ class _Screen:
         parts += [number + ", ".join(kinds[:_NAMES])] if kinds else []
         if len(times := summary.step_times):
             median = f"{'median ' if len(times) > 1 else ''}{brief(float(np.median(times)))}"
-            parts.append(f"{len(times):,} step{'s' if len(times) > 1 else ''}, {median}")
+            parts.append(f"{counted(len(times), 'step')}, {median}")
         if summary.longest and summary.unit == "ns":
             parts.append(f"{brief(summary.longest)} recorded")
         return self._joined(parts, BOLD)

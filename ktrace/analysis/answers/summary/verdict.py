@@ -21,6 +21,7 @@ from ktrace.analysis.questions.collectives.hang import said
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.short_names import spelled_alike
+from ktrace.report import counted
 from ktrace.tables import brief, percent, shortened, size
 
 #: How many characters of a name are shown.
@@ -32,10 +33,10 @@ _REASONS = {
     "host synchronised": "the CPU waited at sync points before it launched more",
     "dependency": "launched work was blocked by other work",
     "launch overhead": "of launch latency",
-    "between graph nodes": "the nodes of graphs don't follow each other at once",
+    "between graph nodes": "there are gaps between the nodes of graphs",
     "queued before the recording": "the work launched before profiling started isn't in the trace",
-    "not recorded": "work may have run that the trace lacks",
-    "setup": "the host loaded modules or made contexts, once",
+    "not recorded": "work that the trace lacks may have run",
+    "setup": "the host loaded modules or created contexts, once",
 }
 _PLACES = {
     "host late": "the CPU, which launches too late (launch-bound)",
@@ -258,7 +259,7 @@ def _more(one: Finding) -> str:
         return f"; the CPU was longest in {host}, {brief(float(told['host_time_ns'] or 0))}"
     if told.get("cause") in _BETWEEN:
         gaps = int(told["gaps"] or 0)
-        return f", in {gaps:,} gaps of {brief(one.value / gaps)} on average"
+        return f", in {counted(gaps, 'gap')} of {brief(one.value / gaps)} on average"
     return ""
 
 

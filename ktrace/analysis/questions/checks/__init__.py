@@ -75,7 +75,7 @@ CHECKS: dict[str, Check] = {
         lambda one: f"The profiler reports: {one.subject['message']}",
         (),
         ("heaviest", *_ON_DEVICE),
-        "Mend what the profiler reports, and record again.",
+        "Fix what the profiler reports, and record again.",
     ),
     "records_dropped": Check(
         "the profiler keeps all records",
@@ -88,7 +88,7 @@ CHECKS: dict[str, Check] = {
         "an input has one run",
         lambda one: (
             f"Nothing happens for {_span(one.value)} between two parts of {one.subject['source']} that last "
-            f"{_time(one, 'before_ns')} and {_time(one, 'after_ns')}: these are two runs"
+            f"{_time(one, 'before_ns')} and {_time(one, 'after_ns')}: these look like two runs"
         ),
         (*_ON_DEVICE, "heaviest"),
         (),
@@ -123,18 +123,18 @@ CHECKS: dict[str, Check] = {
         lambda one: f"The times of {_of(one)} pieces of work are made up: a table was drawn as a timeline",
         _ON_DEVICE,
         (),
-        "Ask the table itself, or record a timeline.",
+        "Summarise the table itself, or record a timeline.",
     ),
     "cause_after_effect": Check(
         "work begins after the call that launches it has begun",
         lambda one: (
             f"{_of(one)} pieces of work begin before the call that launched them, by up to {_time(one, 'early_ns')}: "
-            "the clocks of host and device are apart by at least that"
+            "the clocks of host and device differ by at least that"
         ),
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
         ("little",),
         "Record again with a profiler whose clock follows the device's: a newer driver and profiler. --repair-clock "
-        "moves the device's times by the least that mends it.",
+        "moves the device's times by the smallest shift that repairs it.",
     ),
     "work_outlasts_wait": Check(
         "a call that waits for a device returns after the work that it waits for",
@@ -164,7 +164,7 @@ CHECKS: dict[str, Check] = {
         ),
         ("idle.dependency",),
         (),
-        "Record again with a newer profiler; until then don't trust what waits for what.",
+        "Record again with a newer profiler; until then don't trust which work waits for which.",
     ),
     "stream_overlaps": Check(
         "the work of one stream runs one after the other",
@@ -220,7 +220,7 @@ CHECKS: dict[str, Check] = {
         "Print all rows, such as by key_averages().table(row_limit=-1).",
     ),
     "table_cut": Check(
-        "a table has all its rows",
+        "a table is complete",
         lambda one: "The table lacks rows: it ends amid them, or the program that printed it left some out",
         ("heaviest",),
         (),
@@ -241,7 +241,7 @@ CHECKS: dict[str, Check] = {
         lambda one: (
             f"Hardly any device work was recorded: {brief(one.value)} in {brief(one.whole or 0)}; this is "
             + (
-                f"the capture of graphs: {one.details['captured']:,} of {one.details['launches']:,} launches went "
+                f"graph capture: {one.details['captured']:,} of {one.details['launches']:,} launches went "
                 "into them without running"
                 if "captured" in one.details
                 else "a warm-up, a capture, or only a part of the run"
@@ -311,8 +311,8 @@ CHECKS: dict[str, Check] = {
         partial=True,
     ),
     "inputs_apart": Check(
-        "several inputs are of the same time",
-        lambda one: f"{_disjoint(one)}: these are different times of a run, different runs, or clocks that differ",
+        "the inputs were recorded at the same time",
+        lambda one: f"{_disjoint(one)}: these are different parts of a run, different runs, or clocks that disagree",
         ("straggler",),
         (),
         "Ask each alone, or relate their clocks: ktrace merge --align, --offset.",

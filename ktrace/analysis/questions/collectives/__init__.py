@@ -37,6 +37,7 @@ from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.tracks import natural
+from ktrace.report import counted
 from ktrace.store import Spill
 from ktrace.store.joins import combined, distinct
 from ktrace.tables import brief
@@ -56,7 +57,7 @@ def _matching(answer: CollectivesAnswer, table: CollectiveTable, parted: int) ->
     if not answer.joint:
         yield "No collective was found on several ranks."
     elif answer.alone:
-        yield f"{answer.alone:,} rows have no counterpart on another rank: nothing is known about their skew."
+        yield f"{counted(answer.alone, 'row')} without a counterpart on another rank, and so without a skew."
     if table.confused:
         yield f"{table.confused:,} have the same number on several ranks, but another operation: they aren't matched."
     if parted:

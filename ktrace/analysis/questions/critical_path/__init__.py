@@ -46,6 +46,7 @@ from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.model.arrays import Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.tracks import natural
+from ktrace.report import counted
 from ktrace.store import Spill
 from ktrace.store.joins import distinct, sorted_by
 from ktrace.tables import Cell, Column, Table, percent
@@ -130,7 +131,7 @@ class CriticalPathAnswer:
         return list(self._tables(top, brief))
 
     def _tables(self, top: int | None, brief: bool) -> Iterator[Table]:
-        what = "the whole trace" if self.is_whole else f"{self.count:,} step{'s' if self.count > 1 else ''}"
+        what = "the whole trace" if self.is_whole else counted(self.count, "step")
         columns = [Column("kind", spoken=SPOKEN), Column("time", "ns"), Column("share", "%")]
         per_step = self.count > 1
         columns += [Column("per source" if self.is_whole else "per step", "ns")] if per_step else []
@@ -313,14 +314,14 @@ class _Sums:
         elif unknown:
             yield f"The calls that launched {unknown:,} of {self._counts['work']:,} pieces of device work aren't known."
         if early:
-            times = f"{early:,} time{'s' if early > 1 else ''}"
+            times = counted(early, "time")
             yield f"Work on the path begins before its call, {times}: clocks disagree, or times are rounded."
         there = [kind for kind in (KINDS[DEPENDENCY], KINDS[UNKNOWN]) if kind in self._kinds]
         waits = [SPOKEN.get(kind, kind).capitalize() for kind in there]
         if waits:
             ran = any(name.startswith("while ") for name, _ in self._by_name)
             also = ' "while X ran": X, on another stream, ended just before.' if ran else ""
-            yield f"{', '.join(waits)}: as in --by idle; the path doesn't tell what was waited for.{also}"
+            yield f"{', '.join(waits)}: as in --by idle; the path doesn't show what was waited for.{also}"
         yield from (note for cause, note in NOTES.items() if list(CAUSES)[cause] in self._kinds)
 
 

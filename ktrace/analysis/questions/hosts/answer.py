@@ -13,6 +13,7 @@ from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.spans import KINDS
+from ktrace.report import counted
 from ktrace.store import Spill
 from ktrace.store.joins import positions
 from ktrace.tables import Cell, Column, Table, percent
@@ -256,5 +257,5 @@ class CallCosts:
             ApiCalls(group, int(self._launched[place]), int(self._device[place]))
             for group, place in zip(groups, places, strict=True)
         ]
-        cut = [f"Not counted: {self._unfinished:,} calls without an end."] if self._unfinished else []
+        cut = [f"Not counted: {counted(self._unfinished, 'call')} without an end."] if self._unfinished else []
         return ApiTable(rows, has_device, cut)

@@ -264,12 +264,12 @@ def _notes(all_steps: Sequence[PhaseSteps], numbers: dict[Phase, int], work: Wor
     """Notes on what the figures mean or lack."""
     notes, phases = [], list(numbers)
     if len(all_steps) > 1:
-        notes.append(f"Steps and tokens count in each of {len(all_steps):,} sources.")
+        notes.append(f"Steps and tokens are counted in each of {len(all_steps):,} sources.")
     stated = [phases[number] for steps in all_steps for number in steps.label.tolist()]
     several = sum(bool(one.generation) and one.generation != one.generation_tokens for one in stated)
     if several:
         notes.append(
-            f"Per token leaves out {several:,} steps that compute several tokens for a request, or don't say how many."
+            f"Time per token leaves out {several:,} steps that compute several tokens a request, or don't say how many."
         )
     if any(steps.cut for steps in all_steps):
         notes.append("The first step counts from the work that is recorded: what was queued before isn't in the trace.")
