@@ -233,3 +233,21 @@ NO_TIMES = {
 def test_tables_without_times_of_work_are_none_of_kernels(lines: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(KtraceError):
         rows("\n".join(lines) + "\n", tmp_path, "name")
+
+
+def test_a_time_is_the_total_if_it_is_the_rounded_mean_times_the_calls(tmp_path: Path) -> None:
+    text = """\
+% time     seconds  usecs/call     calls    errors call
+------ ----------- ----------- --------- --------- ------------
+ 70.00    0.000700         350         2         1 made_launch
+ 20.00    0.000206          13        16           made_query
+ 10.00    0.000098          98         1           made_wait
+------ ----------- ----------- --------- --------- ------------
+100.00    0.001004          53        19         1 total
+"""
+    assert rows(text, tmp_path, "kind", "name", "total", "count") == [
+        ("op", "made_launch", 700_000, 2),
+        ("op", "made_query", 206_000, 16),
+        ("op", "made_wait", 98_000, 1),
+        ("total", "total", 1_004_000, 19),
+    ]
