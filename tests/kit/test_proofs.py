@@ -75,6 +75,8 @@ def test_names_may_come_first(tmp_path: Path) -> None:
         PASTED.replace("ms", "").replace("us", "").replace("ns", ""),  # no unit
         PASTED.splitlines()[0] + "\n",  # one row proves nothing
         "a  1.00ms  1  1.00ms  2.00ms\nb  3.00ms  1  3.00ms  4.00ms\n",  # nothing ran twice
+        "iter  100  12.0s  0.12s\niter  200  24.0s  0.12s\niter  300  36.0s  0.12s\n",  # one thing, as it goes on
+        "".join(f"[2026-01-01 10:00:{i}0] iter  {i}00  {12 * i}.0s  0.12s\n" for i in (1, 2, 3)),
         "a  2  1.0ms  2.0ms  3.0us  6.0us\nb  4  2.0ms  8.0ms  1.0us  4.0us\n",  # two times are
     ],
 )
