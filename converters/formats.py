@@ -28,7 +28,7 @@ GROUPS = {
     "NCCL, RCCL: nccl-tests, rccl-tests": "nccl_tests",
     "JAX and TensorFlow: XLA": "xplane xprof_json",
     "PyTorch/XLA: metrics": "torch_xla",
-    "Triton: Proton, triton.testing": "proton triton_testing",
+    "Triton: Proton, triton.testing": "proton proton_tree triton_testing",
     "NVIDIA: Nsight Systems": "nsys nsys_rep nsys_tables nsys_stats",
     "NVIDIA: Nsight Compute": "ncu ncu_rep",
     "NVIDIA: nvprof, Visual Profiler, PyProf, DLProf": "nvprof nvvp pyprof dlprof_db",

@@ -24,8 +24,8 @@
 
 Times of TinyProfiler, Caliper and CP2K are seconds. What a region took itself adds up; where the shares of Caliper's
 ranks are more than 100 % together, times are those with what is within, as its calc.inclusive makes them: figures,
-which don't add up. Halide's is that of one run, and those of several processes are their average. Where the work was done
-isn't said.
+which don't add up. Halide's is that of one run, and those of several processes are their average. Where the work was
+done isn't said.
 Facts: AMReX_TinyProfiler.cpp; RuntimeReportController.cpp of Caliper; Halide's profiler_common.cpp; QUDA's timer.cpp;
 CP2K's timings_report.F; cupyx' _time.py.
 """

@@ -353,14 +353,24 @@ def _by_products(headings: Sequence[Heading], fields: dict[str, int], times: set
         if len(often) < len(rows) or max(often) < 2:
             continue
         for one, all_calls in permutations(columns, 2):
+            halves = [_half_digit(headings, row, one) for row in rows]
             if all(
-                a and b and abs(a * n - b) * 100 <= b * 2
-                for a, b, n in zip(columns[one], columns[all_calls], often, strict=True)
+                a and b and abs(a * n - b) <= max(b / 50, n * half)
+                for a, b, n, half in zip(columns[one], columns[all_calls], often, halves, strict=True)
             ):
                 rest = {field: index for field, index in fields.items() if index not in (one, all_calls, count)}
                 rest = {field: index for field, index in rest.items() if field not in ("value", "count", "avg")}
                 return rest | {"total": all_calls, "avg": one, "count": count}
     return fields
+
+
+def _half_digit(headings: Sequence[Heading], row: Sequence[str], index: int) -> Decimal:
+    """Half of the last digit of a time, by which it is rounded, in ns."""
+    read = figure(row[index])
+    if not read or not read.number.is_finite():
+        return Decimal(0)
+    digit = Decimal(1).scaleb(min(int(read.number.as_tuple().exponent), 0)) / 2
+    return nanoseconds(digit, read.unit or headings[index].unit) or Decimal(0)
 
 
 def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below) -> dict[str, int]:

@@ -298,7 +298,8 @@ SEVERAL: dict[str, tuple[str, ...]] = {
         ("test_printed_lines.py",),
     ),
     **dict.fromkeys(
-        ("old-profilers", "regions", "torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)
+        ("old-profilers", "proton-tree", "regions", "torch-benchmark", "triton-server", "unreal", "xrt"),
+        ("test_printed_lines.py",),
     ),
     **dict.fromkeys(
         ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi", "mlir-aie"),

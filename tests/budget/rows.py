@@ -35,6 +35,7 @@ LEFT_OUT = {
             "megatron",
             "nccl-tests",
             "old-profilers",
+            "proton-tree",
             "regions",
             "taichi",
             "tau",

@@ -11,6 +11,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
+from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.format import builtin_formats
 from ktrace.input.source import Source
@@ -18,7 +19,7 @@ from ktrace.trace.trace import Trace
 
 NAMES = (
     *("nccl-tests", "onednn", "inductor", "tinygrad", "tau", "kokkos", "unreal", "torch-benchmark", "triton-server"),
-    *("xrt", "bench-serve", "google-benchmark", "regions", "old-profilers"),
+    *("xrt", "bench-serve", "google-benchmark", "regions", "old-profilers", "proton-tree"),
 )
 FILES = [(name, path) for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
@@ -417,3 +418,41 @@ def test_own_times_of_cp2k_add_up_to_the_whole() -> None:
     assert found[0] == ("op", "CP2K", 0.5e9, 1)
     assert sum(total for _, _, total, _ in found) == 20e9
     assert args_of(ktrace.read(SAMPLES / "regions/cp2k-timing.txt"))[0]["inclusive_s"] == 20.0
+
+
+def test_kernels_of_a_tree_of_proton_add_up_to_its_root() -> None:
+    sample = "proton-tree/two-metrics-and-a-legend.txt"
+    found = summaries(sample, "kind", "name", "total")
+    assert found[:4] == [
+        ("total", "ROOT", 3_500_000),
+        ("metric", "cublas [M=512, N=512]", 2_000_000),
+        ("kernel", "nvjet_tst_128x256", 1_750_000),
+        ("memcpy", "memcpy DtoD", 250_000),
+    ]
+    assert sum(total for kind, _, total in found if kind in ("kernel", "memcpy")) == 3_500_000
+    assert args_of(ktrace.read(SAMPLES / sample))[0] == {"tflop16/s": "650.125"}
+
+
+@pytest.mark.parametrize(
+    ("text", "metrics"),
+    [
+        ("3.500 ROOT\n├─ 2.000 blur\n└─ 1.500 sharpen\n", ""),
+        ("$ proton-viewer -m tflop16/s run\n3.500 ROOT\n├─ 2.000 blur\n└─ 1.500 sharpen\n", ""),
+        ("3.500 ROOT\n└─ 3.500 blur\n\nLegend (Metric: avg_time/us (inc) Min: 3.5 Max: 3.5)\n", "avg"),
+    ],
+)
+def test_a_tree_of_proton_needs_a_metric_of_time(text: str, metrics: str, tmp_path: Path) -> None:
+    path = tmp_path / "tree.txt"
+    path.write_text(text)
+    own = next(fmt for fmt in builtin_formats() if fmt.name == "proton-tree")
+    match = own.recognised(Source(str(path)).sample())
+    assert match is not None and (match.score > 1) == bool(metrics)
+    if metrics:
+        assert ktrace.read(path).summaries.avg.tolist() == [3500, 3500]
+
+
+def test_a_tree_without_its_metrics_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "tree.txt"
+    path.write_text("3.500 ROOT\n└─ 3.500 blur\n")
+    with pytest.raises(KtraceError, match="nothing says which figure of the tree is a time"):
+        ktrace.read(path, from_="proton-tree")

@@ -75,6 +75,8 @@ def test_names_may_come_first(tmp_path: Path) -> None:
         PASTED.replace("ms", "").replace("us", "").replace("ns", ""),  # no unit
         PASTED.splitlines()[0] + "\n",  # one row proves nothing
         "a  1.00ms  1  1.00ms  2.00ms\nb  3.00ms  1  3.00ms  4.00ms\n",  # nothing ran twice
+        "iter  100  12.0s  0.12s\niter  200  24.0s  0.12s\niter  300  36.0s  0.12s\n",  # one thing, as it goes on
+        "".join(f"[2026-01-01 10:00:{i}0] iter  {i}00  {12 * i}.0s  0.12s\n" for i in (1, 2, 3)),
         "a  2  1.0ms  2.0ms  3.0us  6.0us\nb  4  2.0ms  8.0ms  1.0us  4.0us\n",  # two times are
     ],
 )
@@ -233,3 +235,21 @@ NO_TIMES = {
 def test_tables_without_times_of_work_are_none_of_kernels(lines: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(KtraceError):
         rows("\n".join(lines) + "\n", tmp_path, "name")
+
+
+def test_a_time_is_the_total_if_it_is_the_rounded_mean_times_the_calls(tmp_path: Path) -> None:
+    text = """\
+% time     seconds  usecs/call     calls    errors call
+------ ----------- ----------- --------- --------- ------------
+ 70.00    0.000700         350         2         1 made_launch
+ 20.00    0.000206          13        16           made_query
+ 10.00    0.000098          98         1           made_wait
+------ ----------- ----------- --------- --------- ------------
+100.00    0.001004          53        19         1 total
+"""
+    assert rows(text, tmp_path, "kind", "name", "total", "count") == [
+        ("op", "made_launch", 700_000, 2),
+        ("op", "made_query", 206_000, 16),
+        ("op", "made_wait", 98_000, 1),
+        ("total", "total", 1_004_000, 19),
+    ]

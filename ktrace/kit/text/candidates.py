@@ -92,7 +92,8 @@ def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candida
     spans = tuple(chunk.span() for chunk in chunks_of(text))
     if not ruled and not any(mark in text for mark in ",;\t|"):
         yield from _right_aligned(text, len(spans), peek)
-    yield from _words(text, len(spans), peek)
+    if not ruled or len(runs_of(below)) <= len(spans):
+        yield from _words(text, len(spans), peek)
     yield from _fixed_width(text, spans, peek)
 
 

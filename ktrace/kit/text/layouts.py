@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?|-|N/A")
 _FIGURE = re.compile(rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:{_UNIT.pattern})(?=\s|$))?|-|N/A")
 _PLAIN_WORD = re.compile(r"\S+")
 #: A word; a share in brackets is one, though blanks pad it.
-_WORD = r"(?:\( {2,6}(?=\d[\d.]{0,9}%\))|\S)+"
+_WORD = r"(?:[^\s(]+|\((?: {2,6}(?=\d[\d.]{0,9}%\)))?)+"
 _CHUNK = re.compile(rf"{_WORD}(?: {_WORD})*")
 
 

@@ -90,6 +90,8 @@ def _proven(layout: Words, rows: Sequence[Sequence[str]], name: str) -> BareTabl
     names = [index for index in (0, layout.columns - 1) if not any(columns[index])]
     if len(rows) < _FEWEST_ROWS + (layout.columns == _FEWEST_FIGURES + 1) or len(names) != 1:
         return None
+    if len({row[names[0]] for row in rows}) * 4 < len(rows) * 3:  # the word that a loop logs
+        return None
     times = {index: found for index, column in enumerate(columns) if (found := _as_times(column))}
     counts = {index: found for index, column in enumerate(columns) if (found := _as_counts(column))}
     proofs = [

@@ -603,7 +603,8 @@ class _Scan:
 
     def _open_bare(self, line: int, text: str) -> Iterable[Table | Row] | None:
         """Opens a table without headings, whose first row is the line."""
-        found = bare_table(text, self._peek)
+        is_prefixed = not self._prefixed and without_prefix(text) != text
+        found = None if is_prefixed else bare_table(text, self._peek)
         if not found:
             return None
         table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)

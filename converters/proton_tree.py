@@ -1,0 +1,112 @@
+"""Trees that `proton-viewer` and hatchet print of a profile: metrics before names, kernels at the ends of branches.
+
+    proton-viewer -m time/ms,tflop16/s matmul.hatchet
+    3.000 650.100 ROOT
+    ├─ 2.000 700.200 cublas [M=512]
+    │  └─ 2.000 nan nvjet_tst_128x256
+    └─ 1.000 550.300 matmul_kernel
+
+    Legend (Metric: time/ms (inc) Min: 0.00 Max: 3.00)
+
+The command, or the legend, says which metric is a time and its unit: without that nothing is known of the figures. A
+time includes those below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.device_names import device_work
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import duration_ns
+from ktrace.kit.text.trees import INCLUSIVE
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+_ROW = re.compile(r"(?P<branch>[│├└─ ]{0,400})(?P<figures>(?:(?:\d{1,15}\.\d{3}|nan) ){1,8})(?P<name>\S.{0,4000})")
+_COMMAND = re.compile(r"proton-viewer\b.{0,200}? (?:-m|--metrics) +(?P<metrics>[\w/,]{1,200})")
+_LEGEND = re.compile(r"\s*Legend \(Metric: (?P<metrics>\S{1,80}) ")
+_TIME = re.compile(r"(?P<avg>avg_)?time/(?P<unit>s|ms|us|ns)")
+
+
+def _metrics(lines: Sequence[str]) -> list[str]:
+    """The metrics that the command or the legend names, in the order of the figures; none if neither is there."""
+    for pattern in (_COMMAND, _LEGEND):
+        for line in lines:
+            if (found := pattern.search(line)) and any(map(_TIME.fullmatch, found["metrics"].split(","))):
+                return found["metrics"].split(",")
+    return []
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a tree with a ROOT and a time of a known unit; NEAR without that."""
+    for number, line in enumerate(sample.lines, 1):
+        found = _ROW.fullmatch(line) if line.endswith(" ROOT") else None
+        if found and not found["branch"]:
+            if _metrics(sample.lines):
+                return Match(Score.DIALECT, f"has a tree of proton-viewer (line {number})")
+            return Match(Score.NEAR, f"has a tree of proton-viewer (line {number}), but not its metrics (-m time/ms)")
+    return None
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields kernels, which are the rows without others below them, and the times of what they are within."""
+    metrics = _metrics(source.sample().lines)
+    if not metrics:
+        raise DamagedInput(
+            "nothing says which figure of the tree is a time",
+            path=source.path,
+            expected="the command above it, such as proton-viewer -m time/ms, or the legend below it",
+            remedy="paste one of them, too, or give the profile (run.hatchet)",
+        )
+    place, time = next((index, found) for index, metric in enumerate(metrics) if (found := _TIME.fullmatch(metric)))
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    above: list[tuple[int, str]] = []
+    for line in lines:
+        found = _ROW.fullmatch(line.text)
+        if not found:
+            if not line.text.strip() or _LEGEND.match(line.text):
+                lines.structure()
+            continue
+        figures, name, depth = found["figures"].split(), found["name"], len(found["branch"])
+        total = duration_ns(figures[place], time["unit"]) if len(figures) == len(metrics) else None
+        if total is None:
+            lines.skip("bad-record", "no time")
+            continue
+        while above and above[-1][0] >= depth:
+            above.pop()
+        below = _ROW.fullmatch(lines.peek() or "")
+        is_inner = below is not None and len(below["branch"]) > depth
+        kind, copy_kind = device_work(name)
+        kind = "total" if not depth and is_inner else "metric" if is_inner else kind
+        args = {metric: figure for metric, figure in zip(metrics, figures, strict=True) if metric != metrics[place]}
+        field = "avg" if time["avg"] else "total"
+        rows.summary(
+            kind,
+            name,
+            scope=[word for _, word in above] or None,
+            unit="ns",
+            args=args or None,
+            **{field: total},
+            **({"metric": INCLUSIVE} if kind == "metric" else {"copy_kind": copy_kind} if kind == "memcpy" else {}),
+        )
+        above.append((depth, name))
+        lines.used()
+        yield from rows.ready()
+    yield from rows.rest()
+
+
+FORMAT = Format(
+    "proton-tree",
+    "trees of Triton's proton-viewer, with the metric of time",
+    patterns=("*.txt", "*.log"),
+    probe=probe,
+    read=read,
+    words=(" root",),
+    prose=True,
+)
