@@ -37,8 +37,8 @@ from ktrace.model.batch import Batch
 
 _N = r"\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?"
 _US = (
-    r" {1,9}(\d{1,12}\.\d{3}) us(?: {1,9}\+/- {0,9}(\d{1,12}\.\d{3})"
-    r" \(min: {1,9}(\d{1,12}\.\d{3}) / max: {1,9}(\d{1,12}\.\d{3})\) us)?"
+    r" {0,9}(\d{1,12}\.\d{3}) us(?: {1,9}\+/- {0,9}(\d{1,12}\.\d{3})"
+    r" \(min: {0,9}(\d{1,12}\.\d{3}) / max: {0,9}(\d{1,12}\.\d{3})\) us)?"
 )
 
 
@@ -127,7 +127,7 @@ HALIDE = Forms(
 CUPY = Forms(
     "cupyx.profiler",
     ("gpu-",),
-    Form("metric", r"(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
+    Form("metric", r" {0,9}(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
 )
 
 #: Shares of what regions took themselves add up to at most this, in percent.
