@@ -127,6 +127,7 @@ HALIDE = Forms(
 CUPY = Forms(
     "cupyx.profiler",
     ("gpu-",),
+    Form("", r"(?P<name>[A-Za-z][^:]{0,200}):", opens=True, sign=False),
     Form("metric", r" {0,9}(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
 )
 

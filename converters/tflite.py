@@ -276,6 +276,6 @@ FORMAT = Format(
     patterns=("*.txt", "*.log", "*.csv"),
     probe=probe,
     read=read,
-    words=("[node type]", "node type, ", "inference timings in us"),
+    words=("[node type]", "node type, ", "inference timings in us", " curr="),
     prose=True,
 )
