@@ -45,8 +45,8 @@ from ktrace.model.batch import Batch
 
 _N = r"\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?"
 _US = (
-    r" {1,9}(\d{1,12}\.\d{3}) us(?: {1,9}\+/- {0,9}(\d{1,12}\.\d{3})"
-    r" \(min: {1,9}(\d{1,12}\.\d{3}) / max: {1,9}(\d{1,12}\.\d{3})\) us)?"
+    r" {0,9}(\d{1,12}\.\d{3}) us(?: {1,9}\+/- {0,9}(\d{1,12}\.\d{3})"
+    r" \(min: {0,9}(\d{1,12}\.\d{3}) / max: {0,9}(\d{1,12}\.\d{3})\) us)?"
 )
 
 
@@ -135,7 +135,8 @@ HALIDE = Forms(
 CUPY = Forms(
     "cupyx.profiler",
     ("gpu-",),
-    Form("metric", r"(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
+    Form("", r"(?P<name>[A-Za-z][^:]{0,200}):", opens=True, sign=False),
+    Form("metric", r" {0,9}(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
 )
 
 _QUDA_PART = rf"(?P<total>{_N}) secs \( *(?P<percent>{_N})%\)"

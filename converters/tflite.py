@@ -269,6 +269,6 @@ FORMAT = Format(
     patterns=("*.txt", "*.log", "*.csv"),
     probe=probe,
     read=_Text.read,
-    words=("[node type]", "node type, ", "inference timings in us"),
+    words=("[node type]", "node type, ", "inference timings in us", " curr="),
     prose=True,
 )

@@ -32,7 +32,13 @@ _LEAST_LABELS = 3
 _OF_TIME = re.compile(r"(?i)(?<![a-z])(?:times?|took|latency|elapsed|duration|runtime|cost)(?![a-z])")
 _OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|gpus?|cuda|flops|speed-?up)\b")
 #: A rate beside a time: such a line tells of measuring alone.
-_RATE = re.compile(r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys)/s\b|\d ?[GT]FLOPS\b")
+_RATE = re.compile(
+    r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys|tok(?:ens)?|it(?:er)?s?"
+    r"|img|frames)/s\b|\d ?[GT]FLOPS\b"
+)
+#: A label that is a name in a program, with its time.
+_IDENTIFIER = re.compile(r"[A-Za-z]\w*(?:_\w+(?:\(\))?|\(\))")
+
 #: Labels of what builds, which no recording is of.
 _BUILDING = re.compile(
     r"(?i)\W*(?:configur|generat(?:e|ing)\b|compil|link(?:ed|ing)\b|build(?:ing|s)?\b|built\b|install|download|fetch|resolv"
@@ -53,10 +59,11 @@ _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )
 _STAMP = re.compile(r"\s*\d[\d.]{0,20} ?(?:s|secs?|seconds?)\b")
+_DECIMAL = re.compile(r"\d\.\d")
 _SECONDS = re.compile(r"\d ?(?:s|secs?|seconds?)\b")
 _TIME = re.compile(
     r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
-    r"|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
+    r"|[Tt]imings? in (?:[mun]?s|seconds)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
 )
 
 
@@ -106,8 +113,9 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
         are_times = all(
             _OF_TIME.search(name) or (is_measuring and not _SECONDS.search(line)) for name, line in measured
         )
+        are_names = all(_IDENTIFIER.fullmatch(name) and _DECIMAL.search(line) for name, line in measured)
         is_rate = any(_RATE.search(line) for _, line in measured)
-        return bool(measured) and (is_rate or (are_times and len(kinds) >= _LEAST))
+        return bool(measured) and (is_rate or ((are_times or are_names) and len(kinds) >= _LEAST))
     return True
 
 

@@ -27,7 +27,7 @@ _LEVEL = (
 )
 _PREFIX = re.compile(rf"\s*(?:{_STAMP})?(?:{_PLACE})?(?:{_LEVEL})?(?:{_PLACE})?\s*")
 #: The branches of a tree before a label, and the word for the end of a part.
-_TREE = re.compile(r"(?:[│┃┆├┝┣┠└┕┗╰╭┏┌─━┄·‧]{1,9}\s{0,20}){1,40}|(?:\|\s{1,9}){2,40}(?=\d)")
+_TREE = re.compile(r"(?:[│┃┆├┝┣┠└┕┗╰╭┏┌─━┄·‧]{1,9}\s{0,20}){1,40}|(?:\|\s{1,9}){1,40}(?=\d[^|]*$)")
 _ENDED = re.compile(r"(?:End|Ended|Finished|Done|Completed):\s{1,9}(?=\S)")
 _TAG = re.compile(r"\[(?P<tag>[A-Za-z][\w .:/-]{0,40})\]:?\s*")
 
@@ -258,7 +258,7 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
 
 def _label(text: str, *, statement: str) -> str:
     """A label without the mark of a list, and without the words that say it has ended; "" for a sentence."""
-    label = _MARK.sub("", text.strip().rstrip(","))
+    label = _MARK.sub("", text.strip().rstrip(",")).replace("**", "").replace("`", "")
     if (_SAID.search(statement) and _SENTENCE.match(label)) or _OF_TESTS.match(label):
         return ""
     done, _, last = label.rpartition(". ")

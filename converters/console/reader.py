@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     return _Console(source, conversion).read()
 
 
+_UNDERLINE = re.compile(r"\s{0,9}(?:={3,200}|-{3,200})\s{0,9}")
+
+
 class _Settings:
     """The settings that stand above lines which are further indented, and the banner above all of these."""
 
@@ -38,19 +42,21 @@ class _Settings:
         self._banner: list[str] = []
         self._above: list[tuple[int, str]] = []
 
-    def take(self, text: str) -> None:
-        """Takes a line without a time."""
+    def take(self, text: str, *, is_heading: bool) -> None:
+        """Takes a line without a time; a heading has a line drawn below it."""
         indent = indent_of(text)
         while self._above and self._above[-1][0] >= indent:
             self._above.pop()
         if banner := BANNER.fullmatch(text.strip()):
             self._banner, self._above = [banner["words"]], []
+        elif is_heading and text.strip().endswith(":"):
+            self._banner, self._above = [text.strip().rstrip(":").rstrip()], []
         elif SETTING.fullmatch(text):
             self._above.append((indent, text.strip().rstrip(":")))
 
     def scope(self, indent: int) -> list[str]:
         """What a line with this indentation is below."""
-        return [*self._banner, *(text for own, text in self._above if own + 1 < indent)] if indent else []
+        return [*self._banner, *(text for own, text in self._above if own + 1 < indent)]
 
 
 class _Console:
@@ -143,7 +149,7 @@ class _Console:
 
         Lines without a time that are indented below it are of the same thing; any other one ends it.
         """
-        self._settings.take(text)
+        self._settings.take(text, is_heading=_UNDERLINE.fullmatch(self._lines.peek() or "") is not None)
         if self._above and indent_of(text) > self._indent:
             return
         self._above, self._labelled, self._indent, self._named = None, "", indent_of(text), number

@@ -39,7 +39,8 @@ _OF_KERNELS = re.compile(r"\bkernel:? \{name\}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{2}|[^\x00-\x7f]")
 #: Names of how often one thing was measured.
 _REPEATED = re.compile(
-    r"(?:iter|iteration|(?:time-?|micro-?)?step|run|run_idx|epoch|trial|sample|batch|rep|round|frame|prediction|token)\W{0,3}\d+",
+    r"(?:[A-Za-z]+ )?(?:iter|iteration|(?:time-?|micro-?)?step|run|run_idx|epoch|trial|sample|batch|rep|round|frame"
+    r"|prediction|token)\W{0,3}\d+\W?",
     re.IGNORECASE,
 )
 _OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
@@ -209,7 +210,8 @@ def _is_name(text: str) -> bool:
     """Whether a text may be a name: its brackets are closed, it doesn't begin with a time, it is no head of a log."""
     closed = all(text.count(first) == text.count(last) for first, last in ("()", "[]", "{}"))
     is_word = text.lower() not in _NO_NAMES and (" " not in text or _WORD.search(text) is not None)
-    return closed and is_word and not _FIGURE.fullmatch(text) and not _TIME.match(text)
+    plain = "||" not in text and not _FIGURE.fullmatch(text) and not _TIME.match(text)
+    return closed and is_word and plain
 
 
 def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:
@@ -400,8 +402,17 @@ def _leading(row: Sequence[_Token], time: int) -> list[tuple[int, int]]:
     last = first + 1
     while last < time and (row[last].key == "0" or _touch(row, last)) and row[last].text not in _SIGNS:
         last += 1
-    has_numbers = any(token.key == "0" for token in row[first:whole])
-    return [(first, last if said or has_numbers else max(whole, last))]
+    numbers = [at for at in range(first, whole) if row[at].key == "0" and not _is_within_word(row, at)]
+    if said or not numbers:
+        return [(first, last if said else max(whole, last))]
+    return [(first, max(last, numbers[0] + 1 + (row[numbers[0] + 1].text in (">", "]", ")"))))]
+
+
+def _is_within_word(row: Sequence[_Token], at: int) -> bool:
+    """Whether a number is part of a word, as in `tree<4>`: it counts nothing."""
+    while at and _touch(row, at):
+        at -= 1
+    return row[at].text[0].isalpha()
 
 
 def _written(text: str, row: Sequence[_Token], slots: dict[tuple[int, int], str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -49,6 +50,9 @@ EARLY = 1 << 16
 
 #: Characters of a text whose lines are looked at for a message.
 _SHOWN = 8192
+
+#: How often a format is asked from words on that it knows: those that are in each line are no sign of it.
+_MOST_TIMES = 400
 
 #: Lines with equally many separators that are called a table.
 _ALIKE = 6
@@ -179,15 +183,30 @@ def _within(sample: Sample, ask: Ask) -> tuple[Wrapping | None, list[Detected]]:
 def unwrapped(sample: Sample, formats: tuple[Format, ...], least: Score) -> tuple[Wrapping, list[Detected]] | None:
     """Returns what is around a text, and the answers for the text without it; None if no format has the least score."""
     best: tuple[Wrapping, list[Detected]] | None = None
+    times: Counter[str] = Counter()
     for bare in bare_samples(sample):
-        asked = [fmt for fmt in formats if fmt.reads and bare.may_be(fmt)]
-        matches = detect_sample(bare.sample, tuple(asked))
+        asked = tuple(fmt for fmt in formats if fmt.reads and bare.may_be(fmt) and times[fmt.name] < _MOST_TIMES)
+        times.update(fmt.name for fmt in asked if bare.window)
+        if best or least >= Score.DIALECT:  # formats that are never so sure change nothing any more
+            sure = tuple(fmt for fmt in asked if fmt.max_score >= Score.DIALECT and _knows_start(fmt, bare))
+            if not sure or _best(detect_sample(bare.sample, sure)) < Score.DIALECT:
+                continue
+        asked = tuple(fmt for fmt in asked if _knows_start(fmt, bare))
+        matches = detect_sample(bare.sample, asked) if asked else []
         if not matches or matches[0].score < least:
             continue
         best = best or (bare.wrapping, matches)
         if matches[0].score >= Score.DIALECT:
             return bare.wrapping, matches
     return best
+
+
+def _knows_start(fmt: Format, bare: Bare) -> bool:
+    """Whether a format is to be asked about all of a text: it knows the start of one that begins at a later line."""
+    if not bare.asks_at_start(fmt) or bare.start is None:
+        return True
+    match = _probed(fmt, bare.start)
+    return match is not None and match.score > Score.NEAR
 
 
 def _asked(sample: Sample) -> list[Detected]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, partial
 
 import msgspec
 from msgspec.structs import replace
@@ -40,23 +41,42 @@ _FIRST = 6
 #: Lines that begin as JSON from which all formats of JSON are asked; logs may have one in each line.
 _DOCUMENTS = 4
 
+#: Lines from the first ones on, and from words on, that show whether a format knows the start of a text.
+_NEAR, _AT_WORDS = 128, 32
+
 #: The most layers of a line.
 _LAYERS = 6
 
 
-class Bare(msgspec.Struct, frozen=True):
-    """A sample without a wrapping. `window` is the start of its text, in lower case, if it begins at a later line."""
+class Bare(msgspec.Struct, frozen=True, dict=True):
+    """A sample without a wrapping. `window` is the start of its text, in lower case, if it begins at a later line.
+
+    `start` are its first lines, where it isn't the text from its first line on: what lines before it change is there.
+    Formats are asked about the whole sample, which is made when needed, only where they know its start. `has_any` tells
+    whether the text from its first line on has some of the words, which are in lower case.
+    """
 
     wrapping: Wrapping
-    sample: Sample
+    whole: Callable[[], Sample]
     window: str = ""
     is_document: bool = False
+    start: Sample | None = None
+    has_any: Callable[[tuple[str, ...]], bool] | None = None
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The sample, all of it."""
+        return self.whole()
 
     def may_be(self, fmt: Format) -> bool:
         """Whether a format is to be asked: from a later line on one that knows words there, or documents."""
         if self.window:
             return (self.is_document and not fmt.prose) or any(word in self.window for word in fmt.words)
-        return True
+        return not fmt.words or self.has_any is None or self.has_any(fmt.words)
+
+    def asks_at_start(self, fmt: Format) -> bool:
+        """Whether a format is asked about the start alone first: documents are known as a whole."""
+        return self.start is not None and not (self.is_document and not fmt.prose)
 
 
 def behind_objects(sample: Sample) -> Bare | None:
@@ -72,7 +92,8 @@ def behind_objects(sample: Sample) -> Bare | None:
     if not count:
         return None
     wrapping = _behind(Wrapping(), lines[:count])
-    return Bare(wrapping, replace(sample, head=sample.head[wrapping.size :]))
+    bare = replace(sample, head=sample.head[wrapping.size :])
+    return Bare(wrapping, lambda: bare)
 
 
 def _is_object(line: bytes) -> bool:
@@ -115,7 +136,7 @@ def fenced(sample: Sample) -> tuple[Bare, Sample] | None:
     first, last = fences[0] + 1, fences[1]
     wrapping = _behind(Wrapping(), lines[:first]).ending(b"".join(lines[first:]), sum(map(len, lines[first:last])))
     inside = replace(sample, head=b"".join(lines[first:last]))
-    return Bare(wrapping, inside), replace(sample, head=b"".join(lines[: first - 1] + lines[last + 1 :]))
+    return Bare(wrapping, lambda: inside), replace(sample, head=b"".join(lines[: first - 1] + lines[last + 1 :]))
 
 
 def common_layers(sample: Sample) -> Iterator[Bare]:
@@ -133,7 +154,7 @@ def common_layers(sample: Sample) -> Iterator[Bare]:
             return
         wrapping = wrapping.within(layer, margin)
         lines = [without_layer(layer, line, margin) for line in lines]
-        yield Bare(wrapping, _from(sample, wrapping, lines, 0, sample.whole))
+        yield Bare(wrapping, partial(_from, sample, wrapping, lines, 0, sample.whole))
 
 
 def bare_samples(sample: Sample) -> Iterator[Bare]:
@@ -150,19 +171,24 @@ def bare_samples(sample: Sample) -> Iterator[Bare]:
     states = list(_states(list(io.BytesIO(head))))
     is_page = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<!", b"<?"))  # nothing is read behind a declaration
     for wrapping, lines in states:
-        yield Bare(wrapping, _from(sample, wrapping, lines, 0, whole))
+        yield Bare(wrapping, partial(_from, sample, wrapping, lines, 0, whole))
         words = [] if is_page else [number for number, line in enumerate(lines[:LINES]) if number and line.strip()]
+        has_any: Callable[[tuple[str, ...]], bool] | None = None
         first = next((number for number in words if lines[number].lstrip()[:1] not in b"{[<"), 0)
         for number in sorted({*words[:_FIRST], first} - {0}):
-            yield Bare(_behind(wrapping, states[0][1][:number]), _from(sample, wrapping, lines, number, whole))
+            has_any = has_any or _words_in(sample, wrapping, lines)
+            behind = _behind(wrapping, states[0][1][:number])
+            start = _start(sample, lines, number, _NEAR)
+            yield Bare(behind, partial(_from, sample, wrapping, lines, number, whole), start=start, has_any=has_any)
     for wrapping, lines in () if is_page else states:
         documents = 0
         for number in (number for number, line in enumerate(lines[:LINES]) if number and line.strip()):
             window = b"".join(lines[number : number + _WINDOW]).decode("utf-8", "replace").lower()
-            bare = _from(sample, wrapping, lines, number, whole)
-            documents += bare.is_json
-            is_document = bare.is_json and documents <= _DOCUMENTS
-            yield Bare(_behind(wrapping, states[0][1][:number]), bare, window, is_document)
+            start = _start(sample, lines, number, _AT_WORDS)
+            documents += start.is_json
+            is_document = start.is_json and documents <= _DOCUMENTS
+            make = partial(_from, sample, wrapping, lines, number, whole)
+            yield Bare(_behind(wrapping, states[0][1][:number]), make, window, is_document, start)
 
 
 def _behind(wrapping: Wrapping, before: list[bytes]) -> Wrapping:
@@ -171,6 +197,17 @@ def _behind(wrapping: Wrapping, before: list[bytes]) -> Wrapping:
 
 def _from(sample: Sample, wrapping: Wrapping, lines: list[bytes], first: int, whole: bool) -> Sample:
     return replace(sample, head=b"".join(lines[first:]), tail=wrapping.bare_text(sample.tail), whole=whole)
+
+
+def _words_in(sample: Sample, wrapping: Wrapping, lines: list[bytes]) -> Callable[[tuple[str, ...]], bool]:
+    """Whether a text has some of the words, or its tail; each words are looked for once."""
+    parts = [part.decode("utf-8", "replace").lower() for part in (b"".join(lines), wrapping.bare_text(sample.tail))]
+    return cache(lambda words: any(word in part for part in parts for word in words))
+
+
+def _start(sample: Sample, lines: list[bytes], first: int, count: int) -> Sample:
+    """The first lines of a text that begins at a line."""
+    return replace(sample, head=b"".join(lines[first : first + count]), tail=b"", whole=False)
 
 
 def _states(lines: list[bytes]) -> Iterator[tuple[Wrapping, list[bytes]]]:

@@ -306,6 +306,18 @@ def test_functions_of_halide_have_the_time_of_one_run(name: str) -> None:
     assert found[-1][1].startswith("blur_y")
 
 
+def test_what_cupyx_measured_below_a_heading_has_that_as_its_scope(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    host = "CPU:   44.500 us   +/- 2.500 (min:   42.000 / max:   53.000) us"
+    device = "GPU-0:1481.500 us   +/-11.500 (min:1460.000 / max:1500.000) us"
+    each = f"{host}     {device}"
+    path.write_text(f"Small (axis=2):\n fftn                :    {each}\nLarge:\n fftn                :    {each}\n")
+    rows = ktrace.read(path).to_arrow()["summaries"]
+    assert rows["name"].to_pylist() == ["fftn, CPU", "fftn, GPU-0"] * 2
+    assert rows["scope"].to_pylist() == [["Small (axis=2)"]] * 2 + [["Large"]] * 2
+    assert rows["avg"].to_pylist() == [44_500, 1_481_500] * 2
+
+
 def test_host_and_devices_of_cupyx_are_averages() -> None:
     found = summaries("regions/cupyx-benchmark.txt", "kind", "name", "avg", "stddev", "max")
     assert found == [

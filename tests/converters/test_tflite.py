@@ -156,3 +156,29 @@ def test_a_row_that_cannot_be_read_is_reported_also_behind_a_place(tmp_path: Pat
     (tmp_path / "run.log").write_text("\n".join(lines))
     trace = read(tmp_path / "run.log")
     assert sum(issue.rows for issue in trace.report.issues.values()) == 1
+
+
+def test_statistics_of_runs_without_the_line_of_timings_that_programs_of_2019_lack(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(
+        "Initialized session in 9.9ms\ncount=7 first=1200 curr=700 min=600 max=1200 avg=800.5 std=20\n\n"
+        "count=15 first=650 curr=640 min=630 max=660 avg=645.25 std=3\n"
+    )
+    rows = read(path).to_arrow()["summaries"]
+    assert rows["name"].to_pylist() == ["warm-up run", "run"]
+    assert (rows["avg"].to_pylist(), rows["count"].to_pylist()) == ([800_500, 645_250], [7, 15])
+    path.write_text("count=7 first=a curr=700 min=600 max=1200 avg=800.5 std=20\n" * 3)
+    with pytest.raises(KtraceError):
+        read(path)
+
+
+def test_the_head_of_androids_log_is_one_layer(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    head = "05-30 15:16:44.857  3380  3380 I tflite  : "
+    path.write_text(
+        f"{head}count=40 first=900 curr=500 min=400 max=900 avg=512.5 std=3\n{head}Running benchmark for 1 s.\n"
+        f"{head}count=75 first=510 curr=500 min=490 max=520 avg=505 std=3\n"
+        f"{head}Inference timings in us: Init: 2500, First inference: 900, Warmup (avg): 512.5, Inference (avg): 505\n"
+    )
+    rows = read(path).to_arrow()["summaries"]
+    assert rows["avg"].to_pylist()[:2] == [512_500, 505_000]

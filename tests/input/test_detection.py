@@ -21,7 +21,13 @@ from ktrace.pipeline.propose import propose
 
 def fake(name: str, match: Match | None) -> Any:
     return SimpleNamespace(
-        name=name, reads=True, max_score=Score.MAGIC, recognised=lambda sample: match, may_be=lambda *_: True
+        name=name,
+        reads=True,
+        prose=False,
+        words=(),
+        max_score=Score.MAGIC,
+        recognised=lambda sample: match,
+        may_be=lambda *_: True,
     )
 
 
