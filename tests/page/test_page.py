@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from colours import contrast, luminance
 from jinja2 import UndefinedError
+from msgspec import structs
 from summaries import tables, training
 
 from ktrace.analysis.answers.diff.compare import compared
@@ -306,7 +307,7 @@ def slower(group: Group, factor: float) -> Group:
         group,
         total=group.total * factor,
         durations=durations,
-        in_steps=replace(group.in_steps, time=group.in_steps.time * factor),
+        in_steps=structs.replace(group.in_steps, time=group.in_steps.time * factor),
     )
 
 

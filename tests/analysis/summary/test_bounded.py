@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import astuple, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from conftest import SAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import ktrace
 from ktrace.analysis.answers.summary import compute
@@ -47,7 +48,9 @@ def whole(group: Group) -> dict[str, Any]:
     said = {one.name: getattr(group, one.name) for one in fields(group)}
     said |= {name: None if said[name] is None else said[name].tolist() for name in ("durations", "inside")}
     steps = group.in_steps
-    return said | {"in_steps": steps and [None if one is None else np.asarray(one).tolist() for one in astuple(steps)]}
+    return said | {
+        "in_steps": steps and [None if one is None else np.asarray(one).tolist() for one in structs.astuple(steps)]
+    }
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ROOT, SAMPLES
 from idle_traces import host, work, written
+from msgspec import structs
 from nightly import few
 
 import ktrace
@@ -117,7 +117,7 @@ def test_a_document_has_plain_values() -> None:
         document = json.loads(json.dumps(one.document()))
         assert isinstance(document["value"], int) and None not in document["subject"].values()
         assert document["share_percent"] == pytest.approx(100 * document["value"] / document["whole"], rel=1e-5)
-    half = replace(one, value=0.5, whole=None)
+    half = structs.replace(one, value=0.5, whole=None)
     assert (half.document()["value"], half.document()["share_percent"]) == (0.5, None)
 
 
