@@ -10,6 +10,7 @@ proofs              what figures prove: columns of rows without headings, the un
 headings            headings and their units as fields of the model, the figures in a row's cells; those of CSV tables
 forms               declarations: forms of lines, patterns with named groups, as formats
 numbers             one printed number and its unit, exactly; whether a file writes 2,5 or 2.5
+measured            what times aren't of work: what is set or expected, tests, how long a program has run
 states              states of devices that are read now and then, as ranges
 device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel
 json_items          JSON documents as a stream: the elements of a list, the members of an object
