@@ -1,6 +1,7 @@
 """Text, line by line: for logs and for tables small enough to read whole.
 
 lines               the lines of a source, and their account: each is used, structure or skipped
+line_reader         a reader that takes one line after the other, and remembers what was before
 tables              tables anywhere in a text, a `Row` at a time: `candidates` reads a line as headings, with those
                     below it; `layouts` splits rows into cells (pipes, tabs, fixed width), `markup` those of HTML,
                     LaTeX and wikis, `wrapped` joins rows of several lines; `titles` finds the titles above a table,
