@@ -59,6 +59,7 @@ def test_short_gaps_come_from_launches(name: str) -> None:
         (("rocprof", "rocpd"), "rocprofv3 --sys-trace"),
         (("ascend-json",), "torch_npu.profiler"),
         (("tenstorrent",), "python -m tracy"),
+        (("webllm",), "Performance panel"),
         (("kineto",), "nsys profile"),
         (("rocprofv3", "nsys"), "nsys profile"),
         ((), "nsys profile"),

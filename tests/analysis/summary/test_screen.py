@@ -150,6 +150,18 @@ def test_few_devices_have_a_row_each(tmp_path: Path) -> None:
     assert not any(line.startswith("median ") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("sample", "said"),
+    [
+        ("kineto/one-step-of-training.pt.trace.json", " · NVIDIA H100 80GB HBM3 · "),
+        ("rpd/two-calls-a-kernel-never-run-and-nulls.rpd", " · 2 devices · "),  # called GPU 2 and GPU 3
+    ],
+)
+def test_devices_are_told_by_model_and_not_by_number(sample: str, said: str) -> None:
+    head, _, _ = screen(of(SAMPLES / sample)).partition("recorded")
+    assert said in head.replace("\n", " ")
+
+
 def test_top_is_obeyed_by_all_tables(tmp_path: Path) -> None:
     many(tmp_path, 12)
     for table in summarise(str(tmp_path / "rank*.json"), by=(*DEFAULT, "collective")).tables(DEFAULT, 5, brief=True):

@@ -69,6 +69,7 @@ _HOST_OF = (
         "The report has the times of the host on another clock: Tracy shows both on one timeline (python -m tracy -p).",
     ),
     (("unitrace", "onetrace"), "Record host calls, too: unitrace --chrome-call-logging."),
+    (("webllm", "ort-web", "console"), "Record what the page does on the CPU, too: the Performance panel of DevTools."),
 )
 
 _REMEDIES = {

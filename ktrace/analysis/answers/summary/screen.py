@@ -17,6 +17,7 @@ Everything that it says is a sentence of the verdict, a note, or a figure of a t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
@@ -27,7 +28,7 @@ import numpy as np
 from ktrace.analysis.answers.summary.verdict import Said, in_words, unknown_of
 from ktrace.analysis.work.stated import stated_table
 from ktrace.analysis.work.steadiness import FEWEST
-from ktrace.model.tracks import natural
+from ktrace.model.tracks import natural, without_number
 from ktrace.report import counted
 from ktrace.tables import Cell, Column, Table, brief, escape_controls, percent
 from ktrace.tables.text import BOLD, DIM, as_text, styled
@@ -73,8 +74,17 @@ def screen(summary: Summary, top: int | None = None, *, width: int | None = None
 
 def inputs_of(summary: Summary) -> str:
     """The inputs in a line: their names, of many the first and the last."""
-    names = sorted(summary.sources, key=natural)
+    names = sorted(dict.fromkeys(summary.sources), key=natural)
     return ", ".join(names) if len(names) <= _NAMES else f"{len(names):,} inputs, {names[0]} to {names[-1]}"
+
+
+def _models(summary: Summary) -> str:
+    """The models of devices and how many of each there are: "8 x NVIDIA H100", or "8 devices"; "" for one unnamed."""
+    uses = summary.devices
+    models = Counter(model for use in uses if (model := without_number(use.name, use.device)))
+    if not models:
+        return counted(len(uses), "device") if len(uses) > 1 else ""
+    return ", ".join(f"{many:,} x {model}" if len(uses) > 1 else model for model, many in models.most_common(_NAMES))
 
 
 class _Screen:
@@ -102,9 +112,7 @@ class _Screen:
         summary = self._summary
         parts = [inputs_of(summary)]
         parts += [", ".join(summary.tools[:_NAMES])] if summary.tools else []
-        kinds = list(dict.fromkeys(use.name for use in summary.devices if use.name))
-        number = f"{len(summary.devices):,} x " if len(summary.devices) > 1 else ""
-        parts += [number + ", ".join(kinds[:_NAMES])] if kinds else []
+        parts += [models] if (models := _models(summary)) else []
         if len(times := summary.step_times):
             median = f"{'median ' if len(times) > 1 else ''}{brief(float(np.median(times)))}"
             parts.append(f"{counted(len(times), 'step')}, {median}")
