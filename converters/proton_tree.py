@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
@@ -85,16 +86,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         kind, copy_kind = device_work(name)
         kind = "total" if not depth and is_inner else "metric" if is_inner else kind
         args = {metric: figure for metric, figure in zip(metrics, figures, strict=True) if metric != metrics[place]}
-        field = "avg" if time["avg"] else "total"
-        rows.summary(
-            kind,
-            name,
-            scope=[word for _, word in above] or None,
-            unit="ns",
-            args=args or None,
-            **{field: total},
-            **({"metric": INCLUSIVE} if kind == "metric" else {"copy_kind": copy_kind} if kind == "memcpy" else {}),
-        )
+        columns: dict[str, Any] = {"avg" if time["avg"] else "total": total, "args": args or None}
+        columns |= {"metric": INCLUSIVE} if kind == "metric" else {"copy_kind": copy_kind}
+        rows.summary(kind, name, scope=[word for _, word in above] or None, unit="ns", **columns)
         above.append((depth, name))
         lines.used()
         yield from rows.ready()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from .headings import are_types, are_units, figure
 from .layouts import (
@@ -92,9 +92,19 @@ def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candida
     spans = tuple(chunk.span() for chunk in chunks_of(text))
     if not ruled and not any(mark in text for mark in ",;\t|"):
         yield from _right_aligned(text, len(spans), peek)
-    if not ruled or len(runs_of(below)) <= len(spans):
+    if not ruled or len(runs_of(below)) <= len(spans) or not _parts(below, (text, peek(2) or "")):
         yield from _words(text, len(spans), peek)
     yield from _fixed_width(text, spans, peek)
+
+
+def _parts(rule: str, lines: Sequence[str]) -> bool:
+    """Whether lines have a cell below or above each run of a rule, and blanks between them."""
+    runs = runs_of(rule)
+    return all(
+        all(line[begin:end].strip() for begin, end in runs)
+        and all(line[end:begin].isspace() for (_, end), (begin, _) in pairwise(runs))
+        for line in lines
+    )
 
 
 def _candidate(layout: Layout, text: str, ruled: bool, lines: int = 1) -> Iterator[Candidate]:
