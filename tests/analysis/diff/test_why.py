@@ -112,7 +112,7 @@ def test_what_changed_is_named_with_its_share(tmp_path: Path) -> None:
 
 def test_nothing_is_named_where_nothing_changed() -> None:
     diff = ktrace.diff(STEP, STEP, by=["breakdown"])
-    assert diff.verdict[1] == "No part of the time of devices a step changed beyond noise."
+    assert diff.verdict[1] == "No part of the device time a step changed beyond noise."
     assert not any(one.delta for one in diff.rows["breakdown"])
 
 
