@@ -35,7 +35,7 @@ from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.idle import IdleAnswer
 from ktrace.analysis.questions.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.analysis.questions.roofline.answer import RooflineAnswer
-from ktrace.analysis.work.gaps import SPOKEN
+from ktrace.analysis.work.gaps import SPOKEN, SPOKEN_HOST
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Lists, Plot, Section, named, share, tag
 from ktrace.page.charts import (
@@ -355,7 +355,7 @@ def idle(summary: Summary) -> Section | None:
         for cause in device.causes:
             causes[SPOKEN.get(cause.cause, cause.cause)] += cause.time
             for span in cause.host:
-                spans[SPOKEN.get(span.name, span.name)] += span.time
+                spans[SPOKEN_HOST.get(span.name, span.name)] += span.time
     whole = causes.total()
     if not whole:
         return None

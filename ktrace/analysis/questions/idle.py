@@ -26,6 +26,7 @@ from ktrace.analysis.work.gaps import (
     DEPENDENCY,
     NOTES,
     SPOKEN,
+    SPOKEN_HOST,
     Gaps,
     HostActivity,
     causes_of,
@@ -55,7 +56,7 @@ def questions(names: Sequence[str], spill: Spill) -> Explanation:
 _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of span": "%", "gaps": "count"}
 
 #: What people read instead of codes, by column.
-_SPOKEN = {"cause": SPOKEN, "the host was in": SPOKEN}
+_SPOKEN = {"cause": SPOKEN, "the host was in": SPOKEN_HOST}
 
 #: What the brief form of a table leaves out if it has a column for the device.
 _WIDE = {"idle": ("average",), "idle host": ("longest",), "idle queued": ("longest",)}

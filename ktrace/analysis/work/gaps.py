@@ -160,7 +160,7 @@ CAUSES = {
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
 
-#: What people read instead of the name of a cause, or of what the host was in.
+#: What people read instead of the name of a cause.
 SPOKEN = {
     "host late": "launch-bound",
     "host synchronised": "sync point",
@@ -168,8 +168,10 @@ SPOKEN = {
     "launch overhead": "launch latency",
     "queued before the recording": "launched before profiling",
     "setup": "one-time set-up",
-    LAUNCH_DELAY: "launch latency",
 }
+
+#: What people read instead of what the host was in.
+SPOKEN_HOST = {LAUNCH_DELAY: "launch latency"}
 LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, SETUP, UNKNOWN = range(len(CAUSES))
 
 #: Causes that depend on what the host does, and the cause before work that no gap is before.

@@ -121,7 +121,7 @@ def test_parts_have_the_words_of_the_tables_of_idle_time() -> None:
 
 def test_nothing_is_named_where_nothing_changed() -> None:
     diff = ktrace.diff(STEP, STEP, by=["breakdown"])
-    assert diff.verdict[1] == "No part of the time of devices a step changed beyond noise."
+    assert diff.verdict[1] == "No part of the device time a step changed beyond noise."
     assert not any(one.delta for one in diff.rows["breakdown"])
 
 

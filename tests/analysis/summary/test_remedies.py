@@ -68,7 +68,7 @@ def test_short_gaps_come_from_launches(name: str) -> None:
 def test_how_to_record_the_host_is_what_the_profiler_of_that_maker_does(formats: tuple[str, ...], words: str) -> None:
     for code in ("idle", "idle.unknown"):
         said = remedy(Finding(code, "time", 10, "ns", 20, "", look=1), formats=formats)
-        makers = ("rocprofv3", "torch_npu", "tracy", "nsys")
+        makers = ("rocprofv3", "torch_npu", "tracy", "nsys", "DevTools")
         assert words in said and sum(maker in said for maker in makers) == 1
 
 
