@@ -576,7 +576,7 @@ def test_a_version_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_is_not_written_where_a_folder_was_named(tmp_path: Path) -> None:
-    fails(ktrace("convert", LOG, "-o", f"{tmp_path}/new.jsonl/"), 1, "is named as a folder")
+    fails(ktrace("convert", LOG, "-o", f"{tmp_path}/new.jsonl/"), 1, "is named like a folder")
     assert ktrace("convert", LOG, "-o", f"{tmp_path}/new.parquet/").returncode == 0
     assert (tmp_path / "new.parquet" / "events.parquet").exists()
     (tmp_path / "empty").mkdir()

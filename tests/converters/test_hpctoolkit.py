@@ -274,7 +274,7 @@ def test_contexts_that_contain_themselves_or_are_very_deep(tmp_path: Path, monke
     _, first = struct.unpack_from("<QQ", data, entry)
     struct.pack_into("<QQ", data, first, 40, first)
     files["meta.db"] = bytes(data)
-    with pytest.raises(DamagedInput, match="contexts within each other"):
+    with pytest.raises(DamagedInput, match="contexts that overlap"):
         ktrace.read(write(tmp_path / "loop", files))
 
 

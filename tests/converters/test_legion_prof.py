@@ -172,7 +172,7 @@ def test_versions_with_other_fields(tmp_path: Path) -> None:
     trace = ktrace.read(path)
     assert trace.events[["name", "ts", "dur", "tid"]].values.tolist() == [["task 55", 40, 50, 0]] * 2
     assert {kind: issue.rows for kind, issue in trace.report.issues.items()} == {"bad-record": 1, "unknown-field": 0}
-    assert trace.report.issues["unknown-field"].places == [("Future", "1 records")]
+    assert trace.report.issues["unknown-field"].places == [("Future", "1 record")]
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 40, 700, 2_000])

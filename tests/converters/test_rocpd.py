@@ -226,7 +226,7 @@ def test_tables_that_are_not_read_are_said_if_they_have_rows(tmp_path: Path, nam
         writer.commit()
     issues = ktrace.read(path).report.issues
     assert [place for kind in issues if kind == "unrecognised" for place in issues[kind].places] == (
-        [(table, "a table of 1 rows")] if filled else []
+        [(table, "a table of 1 row")] if filled else []
     )
 
 

@@ -15,7 +15,7 @@ from ktrace.errors import InputError
 def test_no_row_is_an_error_in_every_output(name: str, tmp_path: Path) -> None:
     path = tmp_path / "empty.trace.json"
     path.write_text(json.dumps({"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}]}))
-    with pytest.raises(InputError, match=r"nothing to write: 1 records gave 0 rows") as caught:
+    with pytest.raises(InputError, match=r"nothing to write: 1 record gave 0 rows") as caught:
         ktrace.convert(path, tmp_path / name)
     assert caught.value.path == str(path)
     assert list(tmp_path.iterdir()) == [path]

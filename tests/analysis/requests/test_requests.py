@@ -120,7 +120,7 @@ def test_kernels_of_another_time_say_nothing(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(str(UNIX), str(UNIX + 10**15)))
     found = answer(spans(served(5), tmp_path / "spans.json"), path)
     assert {one.busy_decode for one in found.requests} == {None}
-    assert "No device work is in the times of requests" in found.notes[0]
+    assert "No device work falls within the requests" in found.notes[0]
 
 
 def test_sglang_states_no_queue(tmp_path: Path) -> None:
