@@ -47,11 +47,11 @@ _LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
     Unread(
-        "a report of Intel VTune",
-        'name its columns, if it is CSV: --map "name=Computing Task,total=Computing Task:Total Time:s,'
-        "count=Computing Task:Instance Count,kind='kernel'\"; or take the timeline of unitrace",
+        "a report of Intel VTune without computing tasks",
+        "have it written by task: vtune -report hotspots -group-by computing-task -format csv -csv-delimiter comma "
+        "-result-dir DIR > tasks.csv; or take the timeline of unitrace",
         _LINES,
-        _has(r"Computing Task:(?:Total|Average) Time|vtune: (?:Executing|Using)"),
+        _has(r"vtune: (?:Executing|Using)"),
     ),
     Unread(
         "a pickle of Python",

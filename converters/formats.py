@@ -39,7 +39,7 @@ GROUPS = {
     "AMD: rocprof, rocprof-compute": "rocprof rocprof_json rocprof_db roctracer rocprof_compute",
     "AMD: rocmProfileData": "rpd rpd2tracing",
     "AMD: Xilinx Runtime": "xrt mlir_aie",
-    "Intel: unitrace, onetrace": "unitrace unitrace_json onetrace_json",
+    "Intel: unitrace, onetrace, VTune": "unitrace unitrace_json onetrace_json vtune",
     "Intel: OpenCL, OpenVINO": "clintercept clintercept_json openvino",
     "Apple: Instruments": "xctrace",
     "Huawei: Ascend": "ascend_json ascend_csv ascend_db ascend_communication",

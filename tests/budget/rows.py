@@ -43,6 +43,7 @@ LEFT_OUT = {
             "torch-xla",
             "triton-testing",
             "unreal",
+            "vtune",
             "xrt",
         ),
         "a program prints some dozen rows of it, and rows are made one by one",

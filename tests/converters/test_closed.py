@@ -85,7 +85,7 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tool"),
     [
-        ("Computing Task;Computing Task:Total Time\nk;0.5\n", "VTune"),
+        ("vtune: Executing actions 75 %\nFunction;CPU Time\nk;0.5\n", "VTune"),
         ("\x80\x04\x95abcdefgh}", "a pickle of Python"),
         ("B00P\0\0", "Radeon"),
         ("PERFILE2\0", "perf"),
