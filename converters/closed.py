@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from ktrace.errors import ClosedFormat
 from ktrace.kit import Format, Match, Sample, Score
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 _HEAD = 1 << 16
 
 
-class Unread(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Unread:
     """A kind of file: its description, how to get one that ktrace reads, and how to recognise it.
 
     The file must start with `begin`, and all of `signs` must be in its first 64 KiB.
@@ -125,7 +125,8 @@ def _known(sample: Sample) -> tuple[str, str] | None:
     return None
 
 
-class Closed(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Closed:
     """A closed format: its endings and first bytes, a description, and the command that exports it.
 
     `{name}` in the command is the file's name, `{stem}` the name without its ending. If other tools use the ending

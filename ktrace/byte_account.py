@@ -11,9 +11,8 @@ was read, and is skipped there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
-
-import msgspec
 
 Owner = Literal["read", "structure", "skipped"]
 
@@ -35,7 +34,8 @@ class Range(NamedTuple):
         return f"{self.place}bytes {self.start}-{self.end - 1}"
 
 
-class ByteAccount(msgspec.Struct):
+@dataclass
+class ByteAccount:
     """The bytes of all texts that were read, after decompression (of UTF-16: as UTF-8).
 
     `size` counts them as they come from the stream, the other figures as their owner is known. `open` is the number of
@@ -46,7 +46,7 @@ class ByteAccount(msgspec.Struct):
     read: int = 0
     structure: int = 0
     skipped: int = 0
-    ranges: list[Range] = msgspec.field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
     open: int = 0
 
     def own(self, owner: Owner, count: int) -> None:

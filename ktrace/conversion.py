@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-
-import msgspec
+from dataclasses import dataclass, field
 
 from ktrace.report import Report
 
@@ -13,7 +12,8 @@ def _unbounded(size: int) -> None:
     """Counts nothing: what is read isn't a whole input of somebody."""
 
 
-class Conversion(msgspec.Struct):
+@dataclass
+class Conversion:
     """The settings of one conversion, and the report that it fills.
 
     Attributes
@@ -38,7 +38,7 @@ class Conversion(msgspec.Struct):
     report: Report
     label: str = "input"
     batch_rows: int = 65_536
-    options: Mapping[str, str] = msgspec.field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     jobs: int = 1
     expanded: Callable[[int], None] = _unbounded

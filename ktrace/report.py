@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
-
-import msgspec
 
 from ktrace.byte_account import ByteAccount
 from ktrace.errors import InputError, InternalError, StrictFailure
@@ -224,14 +223,15 @@ CHAIN = (
 EXAMPLES = 20
 
 
-class Issue(msgspec.Struct):
+@dataclass
+class Issue:
     """All occurrences of one kind: the number of rows, and the first places."""
 
     kind: str
     severity: Severity
     sentence: str
     rows: int = 0
-    places: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    places: list[tuple[str, str]] = field(default_factory=list)
 
 
 #: Issues that speak against the figures of a source, besides those of a cut.
@@ -240,16 +240,17 @@ _BAD = "bad-record"
 _DOUBTED = (_WARNED, _BAD)
 
 
-class Doubts(msgspec.Struct):
+@dataclass
+class Doubts:
     """What speaks against the figures of a source, which checks look at: a fact of it, so that it outlasts conversion.
 
     `issues` counts the records of each kind of issue, `warnings` are texts of the profiler about its capture, `remarks`
     what else it said: ERROR, WARNING or "", and the text.
     """
 
-    issues: dict[str, int] = msgspec.field(default_factory=dict)
-    warnings: list[str] = msgspec.field(default_factory=list)
-    remarks: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    issues: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    remarks: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def from_issues(
@@ -278,7 +279,8 @@ class Doubts(msgspec.Struct):
 MOVED_CLOCKS = "moved_clocks"
 
 
-class MovedClock(msgspec.Struct):
+@dataclass
+class MovedClock:
     """By how much the times of a device were moved (`--repair-clock`), in ns, since work was `early`, `of` so much.
 
     The least and the most of any row, the drift, and how much more it could be until work ends after a call that waited
@@ -294,14 +296,15 @@ class MovedClock(msgspec.Struct):
     slack_ns: int | None = None
 
 
-class Ledger(msgspec.Struct):
+@dataclass
+class Ledger:
     """The account of one stage of the chain. The reader counts records, the others rows."""
 
     stage: str
     taken: int = 0
     given: int = 0
-    added: Counter[str] = msgspec.field(default_factory=Counter)
-    removed: Counter[str] = msgspec.field(default_factory=Counter)
+    added: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
 
     def balanced(self) -> bool:
         """Returns whether everything that came in went out or was reported."""

@@ -16,10 +16,10 @@ import pickle
 import signal
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 import pyarrow as pa
-from msgspec.structs import replace
 
 from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from ktrace.cli._console import (
     Progress,

@@ -8,10 +8,9 @@ import shlex
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from ktrace.errors import (
     AmbiguousFormat,

@@ -22,8 +22,6 @@ from importlib.util import find_spec
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ktrace.errors import KtraceError, error_text
 
 if TYPE_CHECKING:
@@ -52,7 +50,8 @@ class Score(IntEnum):
     STATED = 5
 
 
-class Match(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Match:
     """The answer of a probe: a score, and the reason in words.
 
     A closed format has a `remedy`: how to export it to something that can be read.
@@ -63,7 +62,8 @@ class Match(msgspec.Struct, frozen=True):
     remedy: str | None = None
 
 
-class Detected(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Detected:
     """A match with the name of its format.
 
     `failed` marks a format that couldn't be asked: its probe raised, or its plug-in can't be loaded. Its score is NEAR
@@ -311,7 +311,8 @@ def builtin_formats() -> tuple[Format, ...]:
     return formats
 
 
-class Plugins(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Plugins:
     """The formats of other packages, and the plug-ins that can't be loaded."""
 
     formats: tuple[Format, ...]

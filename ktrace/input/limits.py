@@ -22,10 +22,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
 from typing import IO, Any, BinaryIO, ParamSpec, TypeVar
-
-import msgspec
-from msgspec import structs
 
 from ktrace.errors import DamagedInput, InputError, UsageError
 from ktrace.scratch import Held, new_folder
@@ -49,7 +47,8 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-class Limits(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Limits:
     """The limits of one conversion; sizes in bytes.
 
     JSON in gzip is stored in a tenth to a thirtieth of its size, repeated text in a hundredth. What is all zeros is
@@ -65,14 +64,14 @@ class Limits(msgspec.Struct, frozen=True):
 
     def replace(self, text: str) -> Limits:
         """Returns these limits with those that a text names: `line=1GiB,ratio=none`. Raises UsageError."""
-        names = {*self.__struct_fields__}
+        names = {one.name for one in fields(self)}
         sizes: dict[str, int] = {}
         for pair in filter(None, (part.strip() for part in text.split(","))):
             name, _, value = (part.strip() for part in pair.partition("="))
             if name not in names:
                 raise UsageError(f"there is no limit '{name}'", expected=", ".join(sorted(names)), remedy=_EXAMPLE)
             sizes[name] = _parsed(name, value)
-        return structs.replace(self, **sizes)
+        return replace(self, **sizes)
 
     def check_line(self, size: int, path: str | None, number: int) -> None:
         """Raises DamagedInput where a line, by its number from 1, has more bytes than allowed."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import BinaryIO
-
-import msgspec
 
 from ktrace.input.wrapping import LAYERS
 
@@ -31,7 +30,8 @@ _MOST, _FEWEST, _NEARLY = 256, 2, 0.9
 _HEAD = 4096
 
 
-class Part(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Part:
     """The lines of one process: the layer that its name is in, and what its lines begin with."""
 
     layer: str

@@ -21,9 +21,6 @@ from itertools import accumulate, islice
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, BinaryIO
 
-import msgspec
-from msgspec import structs
-
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
 from ktrace.input.compression import (
@@ -66,7 +63,8 @@ def begins_as_json(text: str) -> bool:
     return _JSON.match(text) is not None
 
 
-class Sample(msgspec.Struct, frozen=True, dict=True):
+@dataclass(frozen=True)
+class Sample:
     """The part of an input that a probe sees.
 
     `name` is the file's name without a compression suffix, `head` its first bytes (at most 1 MiB, decompressed), `tail`
@@ -289,7 +287,7 @@ class Source:
             raw = io.BufferedReader(Chunked(raw, self.part.texts(raw)), 1 << 16)
         if self.wrapping is None:
             return raw
-        wrapping = self.wrapping if bare else structs.replace(self.wrapping, layers=())
+        wrapping = self.wrapping if bare else replace(self.wrapping, layers=())
         return io.BufferedReader(Chunked(raw, unwrapped(raw, wrapping)), 1 << 16)
 
     def _unpacked(self, *, quiet: bool) -> BinaryIO:

@@ -6,10 +6,8 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-
-import msgspec
-from msgspec.structs import replace
 
 from ktrace.input.format import Format
 from ktrace.input.source import Sample
@@ -48,7 +46,8 @@ _NEAR, _AT_WORDS = 128, 32
 _LAYERS = 6
 
 
-class Bare(msgspec.Struct, frozen=True, dict=True):
+@dataclass(frozen=True)
+class Bare:
     """A sample without a wrapping. `window` is the start of its text, in lower case, if it begins at a later line.
 
     `start` are its first lines, where it isn't the text from its first line on: what lines before it change is there.

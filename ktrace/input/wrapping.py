@@ -14,11 +14,9 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
-
-import msgspec
-from msgspec.structs import replace
 
 from ktrace.input.compression import text_encoding
 
@@ -95,7 +93,8 @@ def _pattern(layer: str) -> re.Pattern[bytes]:
     return re.compile(LAYERS[layer])
 
 
-class Wrapping(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Wrapping:
     """Lines before a text, with their bytes, and the layers before its lines, outermost first.
 
     `margin` are the blanks that all lines begin with where one of the layers is a margin. `length` are the bytes of the

@@ -13,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
 from ktrace.input.boundary import BadFiles, input_faults
@@ -125,7 +123,7 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             yield from bounded(with_decoded_names(batch), conversion.expanded)
         doubts = Doubts.from_issues(report.issues.values(), before, tables=conversion.label not in report.timed)
         doubts.remarks = remarks
-        stated = {name: value for name, value in structs.asdict(doubts).items() if value}
+        stated = {name: value for name, value in vars(doubts).items() if value}
         if stated and not fmt.writes:
             yield to_batch("catalog", [about | {"facts": dump_json({"doubts": stated})}])
 

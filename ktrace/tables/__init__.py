@@ -35,8 +35,6 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import count, takewhile
 from numbers import Integral, Real
 
-import msgspec
-
 from ktrace.errors import UsageError
 
 #: A cell: text, an exact number, a figure; None where the source doesn't state it.
@@ -331,7 +329,8 @@ def time_text(ns: int) -> str:
 FINDINGS = "findings"
 
 
-class Limits(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Limits:
     """Which tables, by key or name (none: all), at most so many `rows` of each, so many `bytes` of output in all.
 
     `after` is a cursor, as `Table.next` has it: the rows of that table alone, from there on.

@@ -225,4 +225,4 @@ def test_probes_that_any_input_is_asked_about_load_neither_numpy_nor_pyarrow() -
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert "ktrace" in loaded
-    assert not {"numpy", "pyarrow", "pandas", "google"} & set(loaded)
+    assert not {"numpy", "pyarrow", "pandas", "msgspec", "google"} & set(loaded)

@@ -57,6 +57,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Generator, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -64,7 +65,6 @@ from typing import BinaryIO
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion

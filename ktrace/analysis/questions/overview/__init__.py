@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from msgspec import structs
 
 from ktrace.analysis.questions.overview.checked import Checked, Damaged, checksum, sums_of
 from ktrace.analysis.questions.overview.lanes import (
@@ -250,7 +249,7 @@ def _state(report: Report) -> dict[str, Any]:
         "clocks": report.clocks,
         "rows": report.rows,
         "timed": sorted(report.timed),
-        "bytes": structs.asdict(report.bytes),
+        "bytes": vars(report.bytes),
         "reader": (report.reader.taken, report.reader.given, report.reader.removed),
         "issues": [(one.kind, one.severity, one.sentence, one.rows, one.places) for one in report.issues.values()],
     }
