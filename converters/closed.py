@@ -43,14 +43,13 @@ def _has(*texts: str) -> tuple[re.Pattern[bytes], ...]:
 
 
 _JSON = re.compile(rb"\s*[\[{]")
-_LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
     Unread(
         "a report of Intel VTune without computing tasks",
         "have it written by task: vtune -report hotspots -group-by computing-task -format csv -csv-delimiter comma "
         "-result-dir DIR > tasks.csv; or take the timeline of unitrace",
-        _LINES,
+        re.compile(rb"(?!.{0,65536}Computing Task:Total Time)[^\0]{0,64}", re.DOTALL),
         _has(r"vtune: (?:Executing|Using)"),
     ),
     Unread(
