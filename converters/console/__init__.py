@@ -63,8 +63,11 @@ _DECIMAL = re.compile(r"\d\.\d")
 _SECONDS = re.compile(r"\d ?(?:s|secs?|seconds?)\b")
 _TIME = re.compile(
     r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
-    r"|[Tt]imings? in (?:[mun]?s|seconds)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]"
+    r"|\b[Tt]im(?:e|ing)s? (?:are |is )?in (?:[mun]?s|(?:milli|micro|nano)?seconds)\b|\d[hm] ?\d{1,2}(?:\.\d+)?[ms]\b"
+    r"|(?:(?:_|\b)(?:ns|us|ms|s|[mun]?secs?|seconds)|[a-z](?:Ns|Us|Ms))[)\]]?[\"']?\s?[=:]"
 )
+#: The start of a dict of Python, where JSON is another format's.
+_DICT = re.compile(rb"\{\s*'")
 
 
 def is_page(sample: Sample) -> bool:
@@ -75,15 +78,22 @@ def is_page(sample: Sample) -> bool:
 def probe(sample: Sample) -> Match | None:
     """SUFFIX for lines with labels and durations, DIALECT for console.table."""
     start = sample.head[:64].lstrip()
-    if not start or start[:1] in b"{<" or re.match(rb"\[\s*[\[{\"\d\]]", start) or not sample.text:
+    if (
+        not start
+        or (start[:1] in b"{<" and not _DICT.match(start))
+        or re.match(rb"\[\s*[\[{\"\d\]]", start)
+        or not sample.text
+    ):
         return None
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _TIME.search(text)):
         return None
+    from .above import UnitAbove, whole_lines
     from .boxes import box_of
     from .figures import labels_of, named_in
 
-    lines = [line for line in text.splitlines() if line.strip()]
+    unit = UnitAbove()
+    lines = [line for line in map(unit.take, whole_lines(text.splitlines())) if line.strip()]
     for number, line in enumerate(lines):
         if _WORD in line and any(
             (box := box_of(line, below)) and box.fields for below in lines[number + 1 : number + 3]
@@ -106,6 +116,8 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
     """Whether labels, each with its line, tell of something measured."""
     if is_page(sample):
         return len(named) >= _LEAST
+    from .records import of_records
+
     measured = [(name, line) for name, line in named if not _BUILDING.match(name)]
     kinds = {re.sub(r"(?<![\dx])\d+(?![\dx])", "", name) for name, _ in measured}
     if len(measured) < _LEAST_LABELS or len(kinds) < _LEAST:
@@ -114,8 +126,9 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
             _OF_TIME.search(name) or (is_measuring and not _SECONDS.search(line)) for name, line in measured
         )
         are_names = all(_IDENTIFIER.fullmatch(name) and _DECIMAL.search(line) for name, line in measured)
+        are_records = all(line.rstrip(" ,;.").endswith(("}", "]", ")")) and of_records(line) for _, line in measured)
         is_rate = any(_RATE.search(line) for _, line in measured)
-        return bool(measured) and (is_rate or ((are_times or are_names) and len(kinds) >= _LEAST))
+        return bool(measured) and (is_rate or ((are_times or are_names or are_records) and len(kinds) >= _LEAST))
     return True
 
 

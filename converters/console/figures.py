@@ -16,7 +16,8 @@ from ktrace.kit.text.titles import title_of
 
 from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
-from .members import DEVICE, of_json, of_pairs
+from .members import DEVICE, of_pairs
+from .records import of_records
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
 _STAMP = r"(?:\[?\d\d:\d\d:\d\d(?:\.\d{1,6})?\]?|\[\s{0,9}\d{1,9}\.\d{3,9}\]) "
@@ -144,7 +145,7 @@ def figures_of(text: str) -> list[Figure]:
         rest = _without_prefix(rest[tagged.end() :])
         if _ALONE.fullmatch(rest):
             rest = f"{tag} {rest}"
-    figures = of_json(rest) or of_pairs(rest) or _of_label(rest, tagged=tag is not None)
+    figures = of_records(rest) or of_pairs(rest) or _of_label(rest, tagged=tag is not None)
     for figure in figures:
         figure.tag = tag
         figure.on_device |= bool(tag and DEVICE.search(tag))

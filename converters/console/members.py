@@ -1,14 +1,14 @@
-"""Durations among keys and values: `kernel=fill gpu_ms=1.5 grid=8x1x1`, or objects of JSON behind a label."""
+"""Durations among keys and values: `kernel=fill gpu_ms=1.5 grid=8x1x1`, or members of an object."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ktrace.kit.text.json_items import exact
+from ktrace.kit.text.headings import heading, is_time, spelling
 from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS, to_ns
 
@@ -19,13 +19,25 @@ DEVICE = re.compile(r"(?i)gpu|webgl|kernel|shader|pass|dispatch|compute|pipeline
 _PAIR = re.compile(r'([A-Za-z_][\w.]{0,60})=("[^"]{0,500}"|[^\s"]{1,500})')
 
 #: Keys of a name and of the two ends of an interval, in lower case.
-_NAMES = ("kernel", "name", "op", "label", "pass", "shader", "pipeline", "program", "stage")
+_NAMES = (
+    *("kernel", "kernel_name", "name", "op", "op_name", "operator", "operation", "label", "pass", "shader", "pipeline"),
+    *("program", "stage", "layer", "benchmark", "phase"),
+)
+#: Those of the objects that programs print, in which they come last.
+NAMES_OF_RECORDS = (
+    *("function", "func", "model", "method", "module", "algorithm", "impl", "implementation", "backend", "provider"),
+    *("variant", "test", "task"),
+)
+_OPS = frozenset(("op", "op_name", "operator", "operation", "layer"))
+#: Last words of rates per second, before their unit.
+_RATED = re.compile(
+    r"per|its?|iters?|toks?|tokens?|[kmgt]i?b|imgs?|images|samples|reqs?|requests|ops|[kmgt]?flops?|fps|steps"
+)
 _BEGINS, _ENDS = ("begin", "start"), ("end", "stop")
 _TIMED = re.compile(rf"(?P<number>{NUMBER})(?P<unit>ns|us|ms|s),?")
 _UNIT_AT_END = re.compile(r"_(?:ns|us|ms|s)$|(?:Ns|Us|Ms)$")
 #: A label of pairs: a few words.
-_LABEL = re.compile(r"[^\s`]{1,80}(?: [^\s`]{1,80}){0,5}")
-_UNIT_OF_KEY = re.compile(r"(?:(?:^|.*_)(ns|us|ms|s)|.*[a-z0-9](Ns|Us|Ms))")
+LABEL = re.compile(r"[^\s`]{1,80}(?: [^\s`]{1,80}){0,5}")
 
 #: Words in keys of durations, the best first; a key without any comes before the last.
 _BEST = ("gpu", "kernel", "time", "dur", "elapsed", "exec", "wall", "")
@@ -51,7 +63,7 @@ def of_pairs(text: str) -> list[Figure]:
     if len(pairs) < 2:
         return []
     for key, value in [*pairs.items()]:
-        if (timed := _TIMED.fullmatch(value)) and not _unit_of(key):
+        if (timed := _TIMED.fullmatch(value)) and not unit_of(key):
             unit = timed["unit"]
             pairs[f"{key}_{unit}"] = timed["number"]
             del pairs[key]
@@ -59,71 +71,47 @@ def of_pairs(text: str) -> list[Figure]:
         key: Decimal(value.replace(",", "")) for key, value in pairs.items() if re.fullmatch(rf"-?(?:{NUMBER})", value)
     }
     others = " ".join(_PAIR.sub(" ", text).split()).strip(" :,;|")
-    times = [key for key in numbers if _unit_of(key)]
-    is_named = any(isinstance(_at(pairs, name), str) for name in _NAMES)
-    if len(times) > 1 and not is_named and not DEVICE.search(f"{others} {' '.join(times)}"):
+    times = [key for key in numbers if unit_of(key)]
+    name_key = name_key_of(pairs)
+    if len(times) > 1 and not name_key and not DEVICE.search(f"{others} {' '.join(times)}"):
         return _of_keys(times, pairs, numbers, others)
-    if not is_named and not _LABEL.fullmatch(others):
+    if not name_key and not LABEL.fullmatch(others):
         return []
-    figure = _of_members(pairs, numbers, others)
+    durations = {key: dur for key in times if (dur := ns_of(numbers[key], unit_of(key))) is not None}
+    figure = figure_of_members(pairs, durations, numbers, others, name_key)
     return [figure] if figure else []
 
 
 def _of_keys(times: list[str], pairs: Mapping[str, str], numbers: Mapping[str, Decimal], label: str) -> list[Figure]:
     """A figure for each key that states a time; what else the line says are its arguments."""
-    if label and not _LABEL.fullmatch(label):
+    if label and not LABEL.fullmatch(label):
         return []
-    args = {key: _plain(value, numbers.get(key)) for key, value in pairs.items() if key not in times}
+    args = {key: plain(value, numbers.get(key)) for key, value in pairs.items() if key not in times}
     args |= {"of": label} if label else {}
     figures = []
     for key in times:
-        dur, name = ns_of(numbers[key], _unit_of(key) or ""), _UNIT_AT_END.sub("", key)
+        dur, name = ns_of(numbers[key], unit_of(key)), _UNIT_AT_END.sub("", key)
         if dur is None or not is_measured(name):
             return []
         figures.append(Figure(name, dur, args=dict(args), statistics={"total": float(dur)}))
     return figures
 
 
-def of_json(text: str) -> list[Figure]:
-    """An object after a label, or the objects of a list in it, such as the kernels of `tf.profile`."""
-    begin = text.find("{")
-    if begin < 0 or not text.endswith("}"):
-        return []
-    try:
-        value = json.loads(text[begin:], parse_float=exact, parse_constant=str)
-    except (ValueError, RecursionError):
-        return []
-    label = text[:begin].strip(" :,")
-    lists = [v for v in value.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
-    found = [_of_object(member, label) for member in lists[0]] if lists else []
-    if not any(found):
-        found = [_of_object(value, label)]
-    figures = [figure for figure in found if figure]
-    if figures:
-        figures[0].without = len(found) - len(figures)
-    return figures
-
-
-def _of_object(value: Any, label: str) -> Figure | None:
-    if not isinstance(value, dict):
-        return None
-    numbers = {key: Decimal(v) for key, v in value.items() if type(v) is int or isinstance(v, Decimal)}
-    return _of_members(value, numbers, label)
-
-
-def _of_members(members: Mapping[str, Any], numbers: Mapping[str, Decimal], label: str) -> Figure | None:
-    """The duration among keys and values; the label is the name if no key is one."""
-    times = {key: unit for key in numbers if (unit := _unit_of(key)) and numbers[key].is_finite()}
+def figure_of_members(
+    members: Mapping[str, Any],
+    times: Mapping[str, Decimal],
+    numbers: Mapping[str, Decimal],
+    label: str,
+    name_key: str | None,
+) -> Figure | None:
+    """The duration, in ns, among keys and values; the label is the name if there is no key of one."""
     key = min(times, key=_order, default=None)
-    name_key = next((name for name in _NAMES if isinstance(_at(members, name), str)), None)
-    name = str(_at(members, name_key)) if name_key else label
+    name = str(members[name_key]) if name_key else label
     if key is None or not name or not is_measured(key):
         return None
-    dur = ns_of(numbers[key], times[key])
-    if dur is None:
-        return None
+    dur = times[key]
     on_device = bool(DEVICE.search(key) or (name_key and DEVICE.search(name_key)))
-    figure = Figure(name, dur, on_device=on_device)
+    figure = Figure(name, dur, on_device=on_device, is_op=name_key is not None and name_key.lower() in _OPS)
     used = {name_key} if name_key else set()
     if found := _interval(numbers, dur):
         figure.interval, ends, figure.is_rounded = found
@@ -135,17 +123,24 @@ def _of_members(members: Mapping[str, Any], numbers: Mapping[str, Decimal], labe
         if size and isinstance(value, str) and (dims := _DIMS.fullmatch(value)):
             figure.columns |= {f"{size}_{axis}": int(dims[n]) for n, axis in enumerate("xyz", 1)}
         elif other.lower() not in used and other not in used:
-            figure.args[other] = _plain(value, numbers.get(other))
+            figure.args[other] = plain(value, numbers.get(other))
+    figure.take_count()
     return figure
 
 
-def _at(members: Mapping[str, Any], name: str) -> Any:
-    return next((value for key, value in members.items() if key.lower() == name), None)
+def name_key_of(members: Mapping[str, Any], others: Sequence[str] = ()) -> str | None:
+    """The key of the name among members, if there is one; `others` are looked for after the usual ones."""
+    keys = {key.lower(): key for key in reversed([*members]) if isinstance(members[key], str) and members[key]}
+    return next((keys[name] for name in (*_NAMES, *others) if name in keys), None)
 
 
-def _unit_of(key: str) -> str | None:
-    found = _UNIT_OF_KEY.fullmatch(key)
-    return (found[1] or found[2].lower()) if found else None
+def unit_of(key: str) -> str:
+    """The unit of time that a key states: `time_ms`, `gpuTimeMs`, `latency (us)`, `fwd_s`; '' for `tokens_per_s`."""
+    head = heading(key)
+    name, unit = (head.name, head.unit.lower()) if is_time(head.unit) else (key[:-2], "s" * key.endswith("_s"))
+    unit = "s" if key == "s" else unit
+    last = spelling(name).split()[-1:]
+    return "" if last and _RATED.fullmatch(last[0]) else unit
 
 
 def _order(key: str) -> tuple[bool, int]:
@@ -173,7 +168,7 @@ def _interval(numbers: Mapping[str, Decimal], dur: Decimal) -> tuple[tuple[int, 
     return None
 
 
-def _plain(value: Any, number: Decimal | None) -> Any:
+def plain(value: Any, number: Decimal | None) -> Any:
     """A value for `args`: numbers of texts and of JSON as numbers."""
     if number is None or isinstance(value, bool):
         return json.loads(json.dumps(value, default=float))

@@ -14,6 +14,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from . import are_stamps, is_page
+from .above import UnitAbove, joined
 from .boxes import RULE, Box, box_of, cells_of
 from .durations import Figure
 from .figures import BANNER, SETTING, figures_of, indent_of, is_time_alone, named_in, says_time_alone
@@ -71,17 +72,25 @@ class _Console:
         self._tables = 0
         self._has_stamps = are_stamps(source.sample())
         self._settings = _Settings()
+        self._unit = UnitAbove()
         self._labelled = ""  # the label of a time that stands in the line below it
         self._above: str | None = None  # what a line above says is timed below
         self._indent = self._named = 0  # of that line: its blanks, its number
 
     def read(self) -> Iterator[Batch]:
         self._rows.tool_and_clock("console", "page")
+        within = 0  # lines of an object that was read
         for line in self._lines:
-            if not line.text.strip() or RULE.fullmatch(line.text):
+            text = self._unit.take(line.text)
+            if within or not text.strip() or RULE.fullmatch(text):
+                within -= within > 0
                 self._lines.structure()
-            elif not self._take_row(line.text):
-                self._take_line(line.number, line.text)
+                continue
+            whole, below = joined(text, self._lines.peek)
+            if below and figures_of(whole):
+                text, within = whole, below
+            if not self._take_row(text):
+                self._take_line(line.number, text)
             yield from self._rows.ready()
         yield from self._rows.rest()
 
@@ -113,7 +122,10 @@ class _Console:
         """Reads the durations of a line; without any, the line stays unrecognised."""
         figures = self._figures(text) if len(text) <= LONGEST else []
         if not figures or not (figures[0].name or self._above):
-            self._take_name(number, text)
+            if self._unit.is_open:
+                self._lines.structure()
+            else:
+                self._take_name(number, text)
             return
         if self._above and self._is_of_above(number, text, figures):
             figures[0].name = self._above
@@ -172,7 +184,7 @@ class _Console:
 
     def _add(self, figure: Figure, settings: list[str]) -> None:
         total = is_total(figure.name)
-        kind = "kernel" if figure.on_device else self._kind
+        kind = "kernel" if figure.on_device else "op" if figure.is_op and self._kind == "metric" else self._kind
         columns: dict[str, Any] = {"args": figure.args, **figure.columns}
         if figure.on_device:
             columns["device"] = 0
@@ -181,11 +193,12 @@ class _Console:
             track = None if figure.on_device else figure.tag or "console"
             self._rows.event(kind, figure.name, ts=start, dur=dur, cat=figure.tag, track=track, **columns)
             return
-        scope = [figure.tag] if figure.tag else settings
+        scope = [*([figure.tag] if figure.tag else settings), *figure.scope]
         columns |= {"scope": scope} if scope else {}
         if figure.statistics:
-            self._rows.summary("metric", figure.name, unit="ns", **(columns | figure.statistics))
+            kind = "total" if total else kind if figure.adds_up else "metric"
+            self._rows.summary(kind, figure.name, unit="ns", **(columns | figure.statistics))
             return
         if not total and kind != "metric":
-            columns["count"] = 1
+            columns.setdefault("count", 1)
         self._rows.summary("total" if total else kind, figure.name, unit="ns", total=float(figure.dur), **columns)

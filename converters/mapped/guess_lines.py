@@ -36,6 +36,7 @@ _FIGURE = re.compile(r"[\d.,]+ ?[A-Za-z%]{0,3}")
 _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 
 _OF_KERNELS = re.compile(r"\bkernel:? \{name\}", re.IGNORECASE)
+_OF_WORK = re.compile(r"\b(?:kernel|op|operator|layer):? \{name\}", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]{2}|[^\x00-\x7f]")
 #: Names of how often one thing was measured.
 _REPEATED = re.compile(
@@ -176,7 +177,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     is_all = len(fit) == len(timed)
     is_most = len(fit) * 2 > len(lines) or (is_all and len(fit) * (4 if several else 8 * are_repeats) > len(lines))
     is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
-    if len(fit) <= _NAMED or not is_most or not is_said:
+    if len(fit) <= _NAMED - (_OF_WORK.search(text) is not None) or not is_most or not is_said:
         return None
     if not found.fields.keys() & {"dur", "total", "value", "count", "start"} or are_repeats:
         return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from random import Random
@@ -16,7 +17,7 @@ from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.model.json_text import decoded
 
-KEYS = ("total", "avg", "median", "min", "max", "stddev", "count")
+KEYS = ("total", "avg", "median", "min", "max", "stddev", "p99", "count")
 
 
 def summaries(tmp_path: Path, text: str) -> list[dict[str, Any]]:
@@ -196,7 +197,224 @@ def test_lines_that_are_all_alike_are_named_by_all_their_words(tmp_path: Path) -
     assert not any("args" in row and "ms" in row["args"] for row in found)
 
 
+RECORDS = {
+    "dicts": (
+        "{'name': 'matmul', 'time_ms': 1.25, 'calls': 3, 'dtype': torch.float16}\n"
+        "{'name': 'softmax', 'time_ms': 0.5, 'calls': 6, 'dtype': torch.float16}\n",
+        {("metric", "matmul"): {"total": 1.25e6, "count": 3}, ("metric", "softmax"): {"total": 5e5, "count": 6}},
+    ),
+    "JSON behind the head of a logger": (
+        'loading\n2025-01-01 10:00:00,123 INFO perf: {"kernel": "softmax", "dur_us": 12.5, "grid": [1, 2, 3]}\n'
+        '2025-01-01 10:00:00,125 INFO perf: {"kernel": "gemm", "dur_us": 2, "grid": [1, 2, 3]}\n',
+        {("kernel", "softmax"): {"total": 12_500, "count": 1}, ("kernel", "gemm"): {"total": 2000, "count": 1}},
+    ),
+    "operations": (
+        "2025-06-01 12:00:01,123 - bench - INFO - {'op': 'add', 'shape': (8, 8), 'latency (us)': 2.5}\n"
+        "2025-06-01 12:00:01,124 - bench - INFO - {'op': 'mul', 'shape': (8, 8), 'latency (us)': 1.5}\n",
+        {("op", "add"): {"total": 2500, "count": 1}, ("op", "mul"): {"total": 1500, "count": 1}},
+    ),
+    "dataclasses": (
+        "[rank0]: Result(name='gemm', mean_ms=1.25, std_ms=0.5)\n"
+        "[rank0]: Result(name='conv', mean_ms=2.5, std_ms=1.5)\n",
+        {("metric", "gemm"): {"avg": 1.25e6, "stddev": 5e5}, ("metric", "conv"): {"avg": 2.5e6, "stddev": 1.5e6}},
+    ),
+    "a list of dataclasses": (
+        "[Result(kernel='gemm', time_us=12.5), Result(kernel='norm', time_us=3.5)]\n",
+        {("kernel", "gemm"): {"total": 12_500, "count": 1}, ("kernel", "norm"): {"total": 3500, "count": 1}},
+    ),
+    "a time for each key": (
+        "step 1 metrics={'fwd_ms': 1.25, 'bwd_ms': 2.5, 'max_pool_ms': 0.5, 'tokens_per_s': 9.5, 'loss': 2.5, "
+        "'total_ms': 4.25}\n",
+        {
+            ("metric", "fwd"): {"total": 1.25e6},
+            ("metric", "bwd"): {"total": 2.5e6},
+            ("metric", "max_pool"): {"total": 5e5},
+            ("total", "total"): {"total": 4.25e6},
+        },
+    ),
+    "a function's times on the device": (
+        "{'function': 'copy', 'gpu_mean_time_ms': 1.5, 'gpu_std_time_ms': 0.5, 'gpu_bandwidth_gbps': 9.5}\n"
+        "{'function': 'fill', 'gpu_mean_time_ms': 2.5, 'gpu_std_time_ms': 0.25, 'gpu_bandwidth_gbps': 9.5}\n",
+        {("metric", "copy"): {"avg": 1.5e6, "stddev": 5e5}, ("metric", "fill"): {"avg": 2.5e6, "stddev": 2.5e5}},
+    ),
+    "parts of what has a name": (
+        'perf: {"name": "layer0", "fwd_ms": 1.5, "bwd_ms": 3.5, "mem_mb": 20}\n',
+        {("metric", "fwd"): {"total": 1.5e6}, ("metric", "bwd"): {"total": 3.5e6}},
+    ),
+    "a total of calls beside its average": (
+        "stats: {'attn': {'calls': 3, 'total_ms': 3.75, 'avg_ms': 1.25}, 'mlp': {'calls': 2, 'total_ms': 5, "
+        "'avg_ms': 2.5}}\n",
+        {
+            ("metric", "attn"): {"total": 3.75e6, "avg": 1.25e6, "count": 3},
+            ("metric", "mlp"): {"total": 5e6, "avg": 2.5e6, "count": 2},
+        },
+    ),
+    "kernels with a total and calls": (
+        "{'kernel': 'gemm', 'total_us': 30, 'avg_us': 10, 'calls': 3}\n"
+        "{'kernel': 'norm', 'total_us': 4, 'avg_us': 2, 'calls': 2}\n",
+        {
+            ("kernel", "gemm"): {"total": 30_000, "avg": 10_000, "count": 3},
+            ("kernel", "norm"): {"total": 4000, "avg": 2000, "count": 2},
+        },
+    ),
+    "printed over lines": (
+        "Running on A100\n{'latency_ms': {'mean': 12.5, 'p50': 12, 'p99': 20.5},\n 'name': 'resnet50',\n"
+        " 'throughput': 640.0}\n"
+        "{'latency_ms': {'mean': 22.5, 'p50': 22, 'p99': 30.5},\n 'name': 'vit',\n 'throughput': 320.0}\n",
+        {
+            ("metric", "resnet50"): {"avg": 1.25e7, "median": 1.2e7, "p99": 2.05e7},
+            ("metric", "vit"): {"avg": 2.25e7, "median": 2.2e7, "p99": 3.05e7},
+        },
+    ),
+    "JSON over lines": (
+        'bench.run:main:42 - Results: {\n  "device": "RTX 4090",\n  "results": [\n'
+        '    {"kernel": "gemm", "mean_us": 12.5, "p99_us": 20},\n'
+        '    {"kernel": "norm", "mean_us": 2.5, "p99_us": 3}\n  ]\n}\n',
+        {("metric", "gemm"): {"avg": 12_500, "p99": 20_000}, ("metric", "norm"): {"avg": 2500, "p99": 3000}},
+    ),
+    "a unit before the object, units in its texts": (
+        "Timings (ms): {'matmul': 1.25, 'softmax': 0.5, 'calls': 3}\nother: {'relu': '2.5 us', 'gelu': '1.5ms'}\n",
+        {
+            ("metric", "matmul"): {"total": 1.25e6},
+            ("metric", "softmax"): {"total": 5e5},
+            ("metric", "relu"): {"total": 2500},
+            ("metric", "gelu"): {"total": 1.5e6},
+        },
+    ),
+    "dictionaries of other kinds": (
+        "a: defaultdict(<class 'float'>, {'attn_ms': 12.5, 'mlp_ms': 2.5})\n"
+        "b: OrderedDict([('norm_ms', 0.5), ('rope_ms', 1.5)])\n"
+        "c: {'q (ms)': np.float64(1.25), 'k (ms)': tensor(2.5, device='cuda:0'), 'kind': <Kind.GEMM: 1>}\n",
+        {
+            ("metric", "attn"): {"total": 1.25e7},
+            ("metric", "mlp"): {"total": 2.5e6},
+            ("metric", "norm"): {"total": 5e5},
+            ("metric", "rope"): {"total": 1.5e6},
+            ("metric", "q"): {"total": 1.25e6},
+            ("metric", "k"): {"total": 2.5e6},
+        },
+    ),
+    "a unit above": (
+        "times in ms:\n\nbatch_norm 1.25\nsoftmax: 0.5\nepoch 3\nbatch_size 8\nrope = 2\ndone\nlate 5\n",
+        {
+            ("metric", "batch_norm"): {"total": 1.25e6},
+            ("metric", "softmax"): {"total": 5e5},
+            ("metric", "rope"): {"total": 2e6},
+        },
+    ),
+    "kernels' unit above": (
+        "Kernel times (us):\n  matmul: 12.5\n  norm: 0.5\n  total: 13\n",
+        {
+            ("kernel", "matmul"): {"total": 12_500, "count": 1},
+            ("kernel", "norm"): {"total": 500, "count": 1},
+            ("total", "total"): {"total": 13_000},
+        },
+    ),
+    "averages' unit above": (
+        "Average times in us:\n  matmul 12.5\n  norm 0.5\n  rope 1\n",
+        {("metric", "matmul"): {"avg": 12_500}, ("metric", "norm"): {"avg": 500}, ("metric", "rope"): {"avg": 1000}},
+    ),
+    "durations in parts": (
+        "prefill took 1m02.5s\ndecode took 2m27.9s\nmerge took 1h02m\ncopy took 12.5s\n",
+        {
+            ("metric", "prefill"): {"total": 62.5e9},
+            ("metric", "decode"): {"total": 147.9e9},
+            ("metric", "merge"): {"total": 3720e9},
+            ("metric", "copy"): {"total": 12.5e9},
+        },
+    ),
+    "a sentence that repeats": (
+        "Kernel foo finished after 1.25 ms on GPU 0\nKernel bar finished after 0.5 ms on GPU 0\n"
+        "Kernel baz finished after 2 ms on GPU 1\n",
+        {
+            ("kernel", "foo"): {"total": 1.25e6, "count": 1},
+            ("kernel", "bar"): {"total": 5e5, "count": 1},
+            ("kernel", "baz"): {"total": 2e6, "count": 1},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_objects_and_units_above_state_times(kind: str, tmp_path: Path) -> None:
+    text, expected = RECORDS[kind]
+    found = summaries(tmp_path, text)
+    assert {(row["kind"], row["name"]): figures(row) for row in found} == expected
+    assert len(found) == len(expected)
+
+
+def test_keys_above_an_object_are_its_scope_and_others_its_arguments(tmp_path: Path) -> None:
+    text = "all: {'A100': {'matmul': {'fwd_ms': 1.5, 'bwd_ms': 2.5, 'wait_ms': 9, 'start_ms': 7, 'dtype': 'f16'}}}\n"
+    found = summaries(tmp_path, text)
+    assert [(row["name"], row["scope"], row["total"]) for row in found] == [
+        ("fwd", ["A100", "matmul"], 1.5e6),
+        ("bwd", ["A100", "matmul"], 2.5e6),
+    ]
+    assert json.loads(found[0]["args"]) == {"wait_ms": 9, "start_ms": 7, "dtype": "f16"}
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("b'x'", "b'x'"),
+        ("1e999", "1e309"),
+        ("2j", "2j"),
+        ("...", "..."),
+        ("-1.5", -1.5),
+        ("{1, 2}", [1, 2]),
+        ("9" * 30, "9" * 30),
+        ("a + b", "a + b"),
+        ("nan", "nan"),
+    ],
+)
+def test_any_value_beside_a_time_is_kept(value: str, kept: object, tmp_path: Path) -> None:
+    record = f"{{'op': 'add', 'x': {value}, 't_ms': 1.5, 'time_ms': 2.5, 'calls': {'9' * 30}}}\n"
+    found = summaries(tmp_path, record + record.replace("add", "mul"))
+    assert [(row["kind"], row["name"], row["total"]) for row in found] == [("op", "add", 2.5e6), ("op", "mul", 2.5e6)]
+    assert json.loads(found[0]["args"]) == {"x": kept, "t_ms": 1.5, "calls": "9" * 30}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ("{'kernel': 'gemm', 'time_us': 2.5, 'compile_ms': 9}", [("kernel", "gemm", None)]),
+        ("{'kernel': 'rbf', 'fit_time_us': 2.5}", [("metric", "fit_time", ["rbf"])]),  # of a classifier
+        ("{'pass': 'dce', 'time_us': 2.5}", [("metric", "dce", None)]),  # of a compiler
+        ("{'name': 'step', 'compute_us': 2.5, 'loss': 3}", [("metric", "step", None)]),
+        ("{'kernel': 'gemm', 'min_us': 2.5, 'max_us': 9}", [("metric", "gemm", None)]),
+        ("{'op': 'add', 'cpu_us': 9, 'gpu_us': 2.5}", [("kernel", "add", None)]),
+    ],
+)
+def test_a_kernel_is_what_says_so(record: str, expected: list[object], tmp_path: Path) -> None:
+    found = summaries(tmp_path, f"x: {record}\nmatmul: 1.5 ms\nsoftmax: 2.5 ms\nrope: 2.5 ms\n")[:-3]
+    assert [(row["kind"], row["name"], row.get("scope")) for row in found] == expected
+    assert 2500 in (found[0].get("total"), found[0].get("min"))
+
+
+def test_every_line_of_an_object_is_accounted_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("start\n{\n 'a': {'mean_ms': 1.5},\n 'b': {'mean_ms': 2.5}\n}\nx: {'c': [1,\n 2]}\nend\n")
+    report = ktrace.read(path).report
+    assert [place for place, _ in report.issues["unrecognised"].places] == ["line 1", "lines 6-8"]
+
+
 NOT_RECORDINGS = {
+    "losses in dicts": "{'loss': 2.3, 'learning_rate': 0.001, 'epoch': 0.1}\n"
+    "{'train_runtime': 12.5, 'train_samples_per_second': 100.0, 'epoch': 1.0}\n",
+    "stamps and limits in dicts": "{'event': 'a', 'timestamp_ms': 1717200000123, 'timeout_ms': 30, "
+    "'tokens_per_s': 1.5}\n"
+    "{'event': 'b', 'timestamp_ms': 1717200000223, 'timeout_ms': 30, 'tokens_per_s': 2.5, 'img_s': 3}\n",
+    "settings in objects": "config = {'timeout_s': 30, 'poll_interval_ms': 100}\nAdam(lr=0.001, betas=(0.9, 0.999))\n",
+    "records of a logger": "{'name': 'api.db', 'level': 'INFO', 'message': 'query done', 'elapsed_ms': 2.5}\n"
+    "{'name': 'api.auth', 'level': 'INFO', 'message': 'token done', 'elapsed_ms': 1.5}\n",
+    "dates in dicts": "{'name': 'a', 'created_ms': 1717200000123}\n{'name': 'b', 'time_ms': 1717200000123}\n",
+    "a unit above settings": "Timeouts in ms:\nconnect 500\nread 1000\nwrite 1000\n",
+    "a unit above no times": "Timing in ms\nepoch 3\nloss 0.25\naccuracy 0.9\nsteps 100\n",
+    "no unit above": "Results:\nmatmul 1.25\nsoftmax 0.5\nrope 2.5\n",
+    "no unit in dicts": "{'name': 'matmul', 'time': 1.25}\n{'name': 'softmax', 'time': 0.5}\n"
+    "{'name': 'r', 'time': 1}\n",
+    "parts of a duration": "ETA: 1h02m\nremaining: 2m27s\nreal 2m27.9s\nuser 1m2.1s\nsys 0m1.2s\nuptime: 3d 4h\n",
+    "sentences": "Kernel foo was slow.\nIt finished after 2 ms on GPU 0, I think.\nKernel bar is fast.\n",
     "cmake": "-- The CUDA compiler is NVIDIA 12\n-- Configuring done (0.5s)\n"
     "-- Generating done (0.1s)\n-- Build files written\n",
     "cargo": "   Compiling cube v0.4\n"
