@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice, pairwise, permutations
+from itertools import islice, pairwise, permutations, repeat
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -56,7 +56,7 @@ from ktrace.kit.text.headings import (
 from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
-from ktrace.kit.text.proofs import contradict, may_be_bare
+from ktrace.kit.text.proofs import bare_table, contradict
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
 from ktrace.kit.text.trees import TimeTree
@@ -570,10 +570,16 @@ def probe(sample: Sample) -> Match | None:
                 words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
                 return Match(Score.SHAPE, f"contains a table with the columns {words} (line {table.line})")
             break
-    if any(may_be_bare(sample.lines[number - 1]) for number in islice(_lines_with_units(sample), _MOST_NAMED)):
+    if any(map(_is_bare, repeat(sample), islice(_lines_with_units(sample), _MOST_NAMED))):
         for table in find_tables(sample, recognise, bare=True):
             return Match(Score.SHAPE, f"has rows whose figures prove which is which (line {table.line})")
     return _near(sample)
+
+
+def _is_bare(sample: Sample, number: int) -> bool:
+    """Whether a line and those below are rows without headings, by what their figures prove."""
+    first, *below = sample.lines[number - 1 : number + _BELOW]
+    return bare_table(first, lambda ahead: below[ahead - 1] if ahead <= len(below) else None) is not None
 
 
 def _near(sample: Sample) -> Match | None:
@@ -627,6 +633,8 @@ def _lines_with_units(sample: Sample) -> Iterator[int]:
     starts = sample.line_starts
     while found := _TIME.search(text, at):
         number = bisect_right(starts, found.start())
+        if number > len(sample.lines):  # it may be cut
+            return
         yield number
         if number >= len(starts):
             return

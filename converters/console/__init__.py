@@ -37,7 +37,7 @@ _RATE = re.compile(
     r"|img|frames)/s\b|\d ?[GT]FLOPS\b"
 )
 #: A label that is a name in a program, with its time.
-_IDENTIFIER = re.compile(r"[A-Za-z]\w*(?:_\w+(?:\(\))?|\(\))")
+_IDENTIFIER = re.compile(r"[A-Za-z](?:[^\W_]*_\w+(?:\(\))?|\w*\(\))")
 
 #: Labels of what builds, which no recording is of.
 _BUILDING = re.compile(
@@ -155,6 +155,6 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.console.reader:read",
     prose=True,
-    max_score=Score.SHAPE,
+    max_score=Score.DIALECT,
     logged="any layer",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -63,7 +62,9 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
                 message = f"record {fault.record}: {fault.path}: {fault.reason}"
                 write_stdout(annotation("error", message, **place), "\n")
     if style == "json":
-        files = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
+        from msgspec import to_builtins
+
+        files = [{"file": path, "valid": not result.faults, **to_builtins(result)} for path, result in results]
         put_answer("validate", {"valid": not any(result.faults for _, result in results), "files": files})
     if any(result.faults for _, result in results):
         ctx.exit(1)
