@@ -121,3 +121,23 @@ def test_a_table_of_pytorch_without_its_last_lines(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, text.partition("Self CPU time total")[0])
     assert codes(summary) == ["check.table_incomplete"] and summary.total == pytest.approx(1e9)
     assert "gemm takes the most time in the tables: 60.0% (600 ms of 1.00 s)" in summary.verdict[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "whole"),
+    [
+        ((30, 30, 20, 20), 100_000_000),
+        ((40, "61.3", 12, "18.4"), 65_244_668),
+        ((5, 5, 3, 3), 100_000_000),  # of one digit, and to each other as the times
+        ((60, "66.7", 30, "33.3"), None),  # all is there
+        ((40, "61.3", 12, "38.7"), None),  # shares of something else
+        ((30, 30, 30, 30), None),  # equal ones may be an occupancy
+        ((7, 4, 3, 2), None),  # of one digit, which fits much
+        ((30, 80, 20, 40), None),  # more than the whole
+    ],
+)
+def test_two_rows_say_what_their_shares_are_of(cells: tuple[object, ...], whole: float | None, tmp_path: Path) -> None:
+    text = SHARES.removesuffix("| c | {} | {}% |\n").format(*cells)
+    summary = summary_of(tmp_path, text)
+    assert summary.total == pytest.approx(whole or 1e6 * sum(float(str(one)) for one in cells[::2]))
+    assert codes(summary) == (["check.table_incomplete"] if whole else [])

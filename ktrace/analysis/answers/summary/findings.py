@@ -88,6 +88,7 @@ class Figures(Protocol):
     work: str
     nature: str
     total: float
+    count: int | None
     unit: str
     devices: list[DeviceUse]
     heaviest: dict[str, list[Group]]
@@ -134,7 +135,7 @@ def findings(summary: Figures) -> list[Finding]:
     facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     ranked = _ranked([one for one in facts if not _is_taken(one.code, summary)], summary)
     made = (
-        replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats))
+        replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats, summary.count))
         for one in ranked
     )
     return [*checks, *_hangs(summary), *made]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -124,8 +124,9 @@ def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool)
     return total if total is not None and total >= max((one.total for one in summed), default=0) else None
 
 
-#: So many rows with a share say of what their table's shares are.
-_FEWEST_SHARES = 3
+#: So many rows with a share say of what their table's shares are. Two do if these differ, are less than the whole, and
+#: are known to this part of themselves, or are to each other as the times.
+_FEWEST_SHARES, _KNOWN_TO = 3, 0.05
 
 
 def _of_shares(summed: list[Statistic]) -> float | None:
@@ -137,13 +138,24 @@ def _of_shares(summed: list[Statistic]) -> float | None:
     shares = [(one.row.get("percent"), one.total) for one in summed]
     pairs = [(share, time) for share, time in shares if share is not None and math.isfinite(share) and time >= 0]
     part = math.fsum(share for share, _ in pairs) / 100
-    if len(tables) != 1 or len(pairs) < max(_FEWEST_SHARES, len(summed)) or part <= 0:
+    if len(tables) != 1 or len(pairs) < max(_FEWEST_SHARES - 1, len(summed)) or part <= 0:
         return None
     places = max(len(f"{share:.6f}".rstrip("0").partition(".")[2]) for share, _ in pairs)
     unsure = 10.0**-places / 100
+    if (part > 1 and len(pairs) < _FEWEST_SHARES) or not _are_alike(pairs, unsure):
+        return None
     whole = math.fsum(time for _, time in pairs) / part
     are_of_it = all(abs(share / 100 * whole - time) <= whole * unsure + time / 50 for share, time in pairs)
     return whole if are_of_it and abs(1 - part) > 1 - NEARLY_ALL + len(pairs) * unsure else None
+
+
+def _are_alike(pairs: Sequence[tuple[float, float]], unsure: float) -> bool:
+    """Whether shares and times are of the same: a chance for two rows with equal shares, or with few digits."""
+    if len(pairs) >= _FEWEST_SHARES:
+        return True
+    (share, time), (other, other_time) = pairs
+    is_known = unsure <= _KNOWN_TO * min(share, other) / 100
+    return share != other and (is_known or math.isclose(share * other_time, other * time, rel_tol=_KNOWN_TO / 2))
 
 
 def _outermost(rows: list[Row]) -> list[Row]:
