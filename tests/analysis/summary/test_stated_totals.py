@@ -141,3 +141,17 @@ def test_two_rows_say_what_their_shares_are_of(cells: tuple[object, ...], whole:
     summary = summary_of(tmp_path, text)
     assert summary.total == pytest.approx(whole or 1e6 * sum(float(str(one)) for one in cells[::2]))
     assert codes(summary) == (["check.table_incomplete"] if whole else [])
+
+
+@pytest.mark.parametrize("kernels", [2, 3])
+@pytest.mark.parametrize("calls", [True, False])
+def test_calls_in_a_table_of_all_are_no_rows_that_it_lacks(kernels: int, calls: bool, tmp_path: Path) -> None:
+    """nsys stats' cuda_api_gpu_sum has calls and device work, and shares of both together."""
+    rows = [(80.0, 80_000, "CUDA_API", "cudaLaunchKernel")] if calls else []
+    rows += [(one, int(1_000 * one), "CUDA_KERNEL", f"kernel_{one:.0f}") for one in (9.0, 6.0, 5.0)[:kernels]]
+    head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation"
+    lines = [f"{share},{time},1,{time}.0,{time}.0,{time},{time},0.0,{kind},{name}" for share, time, kind, name in rows]
+    report = "Processing [run.sqlite] with [/opt/nsys/reports/cuda_api_gpu_sum.py]... "
+    summary = summary_of(tmp_path, "\n".join([report, head, *lines, ""]))
+    assert summary.work == "statistics"
+    assert codes(summary) == ([] if calls else ["check.table_incomplete"])

@@ -84,7 +84,7 @@ def statistics(rows: Iterable[Row]) -> Statistics:
     of_own = _stated(totals, own_times, True) or _of_shares(own_times)
     if own_times and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or of_own or 0)):
         return Statistics(own_times, True, stated=of_own, by_shares=not totals.get("device"))
-    of_shares = None if stated or totals else _of_shares(kept)
+    of_shares = None if stated or totals or _lists_others(rows, kept) else _of_shares(kept)
     return Statistics(
         kept, bool(device), len(summed) - len(kept), without, stated or of_shares, by_shares=bool(of_shares)
     )
@@ -127,6 +127,16 @@ def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool)
 #: So many rows with a share say of what their table's shares are. Two do if these differ, are less than the whole, and
 #: are known to this part of themselves, or are to each other as the times.
 _FEWEST_SHARES, _KNOWN_TO = 3, 0.05
+
+
+def _lists_others(rows: list[Row], kept: list[Statistic]) -> bool:
+    """Whether the tables of these statistics have shares of what isn't device work, too, such as calls."""
+    tables = {(one.row.get("table"), one.row.get("run")) for one in kept}
+    kinds = {one.row["kind"] in DEVICE_KINDS for one in kept}
+    return any(
+        (row["kind"] in DEVICE_KINDS) not in kinds and "percent" in row and (row.get("table"), row.get("run")) in tables
+        for row in rows
+    )
 
 
 def _of_shares(summed: list[Statistic]) -> float | None:
