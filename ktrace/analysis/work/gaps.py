@@ -157,7 +157,8 @@ CAUSES = {
     "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
     "not recorded": "the device may have been at work that was launched in between, and isn't in the trace",
     "setup": "nothing was queued: the host loaded modules or created contexts, which it does once",
-    "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
+    "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late, as in a "
+    "pause longer than all that was recorded",
 }
 
 #: What people read instead of the name of a cause.
@@ -287,6 +288,49 @@ def _bounds_device(place: Int32, end: Int64) -> Bools:
     return first
 
 
+class Pause(NamedTuple):
+    """A time in which neither devices nor host did anything, between two parts of a source that last so many ns."""
+
+    begin: int
+    end: int
+    before: int
+    after: int
+
+    @property
+    def length(self) -> int:
+        """Its time."""
+        return self.end - self.begin
+
+
+#: In a shorter time without a call, in ns, the host runs code of its own.
+_PAUSE = 10_000_000
+
+
+def pause_of(events: Events) -> Pause | None:
+    """The pause of a source that is longer than all that was recorded before and after it together, if there is one."""
+    return events.once(_pause)
+
+
+def _pause(work: Work, events: Events) -> Pause | None:
+    gaps, ends = gaps_of(events), events.ts + events.dur
+    longest = int(gaps.length.argmax()) if len(gaps.begin) else -1
+    if longest < 0 or gaps.length[longest] < max(_PAUSE, (int(ends.max()) - int(events.ts.min())) // 2):
+        return None
+    begin, end = int(gaps.begin[longest]), int(gaps.end[longest])
+    spans = work.gathered.spans.for_source(events.source)
+    ts = np.concatenate([events.ts, spans["ts"]])
+    done = np.concatenate([ends, spans["ts"] + np.maximum(spans["dur"], 0)])
+    inside = (done > begin) & (ts < end)
+    begins, closes = np.maximum(ts[inside], begin), np.minimum(np.maximum(done, ts + 1)[inside], end)
+    there = Intervals.union(np.concatenate([[begin - 1], begins, [end]]), np.concatenate([[begin], closes, [end + 1]]))
+    if len(there.begin) < 2:
+        return None
+    place, (first, last) = int(there.gaps().argmax()), work.gathered.spans_of[events.source]
+    since, until = int(there.end[place]), int(there.begin[place + 1])
+    pause = Pause(since, until, since - first, last - until)
+    return pause if pause.length > max(_PAUSE, pause.before + pause.after) else None
+
+
 def causes_of(events: Events) -> tuple[Int8, HostActivity]:
     """The cause of each gap of `gaps_of`, an index of CAUSES, and what the host did in those that it decided."""
     return events.once(_causes)
@@ -318,6 +362,8 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
     late_launches = late_launches[cause[late_launches] == LATE]
     setting_up = _in_setup(late_launches, meanwhile, work, events)
     cause[late_launches[2 * setting_up > (gaps.launched - gaps.begin)[late_launches]]] = SETUP
+    if (pause := pause_of(events)) is not None:  # nothing tells that the host ran
+        cause[(cause == LATE) & (gaps.begin <= pause.begin) & (gaps.end >= pause.end)] = UNKNOWN
     return cause, meanwhile
 
 

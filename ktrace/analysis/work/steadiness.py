@@ -71,13 +71,16 @@ class Unsteady(NamedTuple):
         return int(np.argmax(self.slow))
 
 
-def of_steps(walls: Float64, spans: Float64, compute: Float64, labels: Sequence[str]) -> list[Unsteady]:
+def of_steps(
+    walls: Float64, spans: Float64, compute: Float64, beside: Float64, labels: Sequence[str]
+) -> list[Unsteady]:
     """Returns how these steps are unsteady, empty unless their numbers tell their order.
 
     `walls` are their times on the host, `spans` those on a device, 0 without work, and `compute` those of kernels. If
     devices lag behind, theirs count, as a host waits in one step for the work of another, and steps before their first
     and after their last work don't. Nothing comes before their first step, so that it lasts longer for it: by how much
-    else, kernels and the host tell.
+    else, kernels and the host tell. Kernels can't where steps overlap: `beside` is the time of a step's kernels beside
+    earlier steps.
     """
     if not len(walls) or any(step_of(label) is None for label in labels):
         return []
@@ -86,7 +89,8 @@ def of_steps(walls: Float64, spans: Float64, compute: Float64, labels: Sequence[
     with_work = np.flatnonzero(spans > 0)
     there = slice(int(with_work[0]), int(with_work[-1]) + 1)
     times = np.where(spans > 0, spans, walls)[there]
-    more = compute[there][0] - float(np.median(compute[there]))
+    overlaps = float(np.median(beside[there])) >= (FACTOR - 1) * float(np.median((compute + beside)[there]))
+    more = 0.0 if overlaps else compute[there][0] - float(np.median((compute + beside)[there]))
     times[0] = max(walls[there][0], float(np.median(times)) + more)
     outside = there.start, len(walls) - there.stop
     return [one._replace(slow=np.pad(one.slow, outside)) for one in unsteady(times)]

@@ -239,6 +239,55 @@ def test_captured_launches_are_not_lost(tmp_path: Path) -> None:
     assert failed(made(tmp_path, [*rows, *captured])) == {"launches_lost"}
 
 
+def _again(rows: list[Row], pause: int, *, pid: int = 1, numbers: int = 1_000, steps: int = 0) -> list[Row]:
+    """The rows, and after a pause the same work once more: of a process, with other correlation ids."""
+    later = max(row["ts"] + row["dur"] for row in rows) - min(row["ts"] for row in rows) + pause
+    again = []
+    for row in rows:
+        name, correlation = row["name"], row.get("correlation")
+        if name.startswith("ProfilerStep#"):
+            name = f"ProfilerStep#{int(name.partition('#')[2]) + steps}"
+        moved = {"ts": row["ts"] + later, "pid": pid, "name": name}
+        again.append({**row, **moved, "correlation": correlation and correlation + numbers})
+    return [*rows, *again]
+
+
+#: What follows a sound run after how many ns -> what tells that it is another run; None where nothing does.
+ANOTHER: dict[str, tuple[int, dict[str, int], str | None]] = {
+    "far": (10**10, {"steps": 100}, "or one that paused"),
+    "other process": (10**8, {"steps": 100, "pid": 2}, "they are of different processes"),
+    "steps": (10**8, {}, "steps are numbered anew"),
+    "calls": (10**8, {"steps": 100, "numbers": 0}, "calls are numbered anew"),
+    "a pause": (10**8, {"steps": 100}, None),
+    "short": (10**5, {"pid": 2}, None),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS[:5])
+@pytest.mark.parametrize("name", ANOTHER)
+def test_two_runs_in_one_input_blame_nobody(name: str, seed: int, tmp_path: Path) -> None:
+    pause, options, words = ANOTHER[name]
+    rows = sound(random.Random(seed))
+    summary = made(tmp_path, _again(rows, pause, **options))
+    assert failed(summary) == ({"runs_apart"} if words else set())
+    assert words is None or (words in summary.verdict[0] and "Ask each run alone" in summary.verdict[0])
+    said = {one.code for one in summary.findings}
+    if words:
+        assert not said & {"idle", "busy", "outside"} and not any(one.startswith("idle.") for one in said)
+    elif pause >= 10**8:
+        assert "idle.unknown" in said and not any("launches too late" in line for line in summary.verdict)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("aten::save", "op"), ("cudaMalloc", "api"), ("main", "range")])
+def test_a_pause_that_the_host_spent_in_something_parts_no_runs(name: str, kind: str, tmp_path: Path) -> None:
+    rows = sound(random.Random(3))
+    end, pause = max(row["ts"] + row["dur"] for row in rows), 10**10
+    rows = [*_again(rows, pause), host(name, end + 1_000, end + pause - 1_000, kind=kind)]
+    summary = made(tmp_path, rows)
+    assert failed(summary) == set()
+    assert any(one.code in ("idle.host_late", "idle.setup") and one.value > 9 * 10**9 for one in summary.findings)
+
+
 def test_work_at_zero_beside_others_has_a_time(tmp_path: Path) -> None:
     rows = [work("first", 0, 0), work("gemm", 1_000, 5_000), work("gemm", 6_000, 9_000)]
     summary = made(tmp_path, rows)

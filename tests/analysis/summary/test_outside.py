@@ -269,3 +269,31 @@ def test_short_gaps_are_those_of_launches(tmp_path: Path) -> None:
         rows += [work("gemm", begin + 95_000, begin + 115_000, number + 1)]
     first = next(one for one in summary_of(tmp_path, rows).findings if one.look == 1)
     assert first.code == "idle.host_late" and first.remedy.startswith("Launch less often")
+
+
+@pytest.mark.parametrize("related", [False, True])
+def test_clocks_that_nothing_relates_leave_the_devices_own_figures(related: bool, tmp_path: Path) -> None:
+    """A report of tt-metal has the host's times on the host's clock; of the same run with calls the host is late."""
+    begins = [7_000_000_000 + 1_000_000 * number for number in range(20)]
+    if related:
+        rows: list[Row] = []
+        for number, begin in enumerate(begins, 1):
+            rows += [host("launch", begin - 9_000, begin - 5_000, number), work("Matmul", begin, begin + 9_500, number)]
+        path = written(tmp_path / "run.jsonl", rows)
+    else:
+        head = "OP CODE,OP TYPE,GLOBAL CALL COUNT,DEVICE ID,DEVICE ARCH,HOST START TS,HOST END TS,HOST DURATION [ns],"
+        lines = [f"{head}DEVICE FW START CYCLE,DEVICE FW END CYCLE,DEVICE FW DURATION [ns],DEVICE KERNEL DURATION [ns]"]
+        for number, begin in enumerate(begins):
+            times = f"{5_000 + 1_000_000 * number},{9_000 + 1_000_000 * number},4000,{begin},{begin + 10_000}"
+            lines.append(f"Matmul,tt_dnn_device,{number},0,wormhole_b0,{times},10000,9500")
+        path = tmp_path / "ops_perf_results.csv"
+        path.write_text("\n".join(lines) + "\n")
+    summary = ktrace.summary(path, by=["idle"])
+    first = next(one for one in summary.findings if one.look == 1)
+    assert (summary.devices[0].busy, first.code == "idle.host_late") == (190_000, related)
+    blamed = [one.code for one in summary.findings if one.code.startswith(("idle.host", "idle.launch", "outside"))]
+    assert (blamed != []) == related == any("launches too late" in line for line in summary.verdict)
+    if not related:
+        assert first.code == "idle.unknown" and first.value == 19 * 1_000_000 - 19 * 9_500
+        assert "Device 0 is busy for 1.0% of its 19.0 ms, and idle for 18.8 ms." in summary.verdict
+        assert "on another clock" in first.remedy and not any("CPU" in line for line in summary.verdict)

@@ -135,3 +135,36 @@ def test_a_step_is_no_call_to_shorten(pause: int, words: str, tmp_path: Path) ->
     first = next(one for one in summary.findings if one.look == 1)
     assert first.code == "idle.host_late" and words in first.remedy
     assert not any("ProfilerStep" in one.remedy for one in summary.findings)
+
+
+def _alone(launches: int, step: bool) -> list[Row]:
+    """A few kernels after the host has prepared something for as long as they take."""
+    name = "ProfilerStep#3" if step else "main"
+    rows, now = [host(name, 0, 110_000 * launches + 100_000, kind="range")], 100_000 * launches
+    rows.append(host("aten::mm", 1_000, now - 1_000, kind="op"))
+    for at in range(launches):
+        rows += [host("cudaLaunchKernel", now, now + 3_000, at + 1), work("gemm", now + 6_000, now + 16_000, at + 1)]
+        now += 10_000
+    return rows
+
+
+@pytest.mark.parametrize(("launches", "said"), [(1, False), (9, False), (10, True), (40, True)])
+def test_a_few_launches_show_no_pattern(launches: int, said: bool, tmp_path: Path) -> None:
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", _alone(launches, step=True)), by=["idle"])
+    first = next(one for one in summary.findings if one.look == 1)
+    assert first.code == "outside" and bool(first.remedy) == said
+    assert any("Prepare the next step's input" in line for line in summary.advice) == said
+
+
+def test_a_recording_without_steps_has_no_next_one(tmp_path: Path) -> None:
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", _alone(40, step=False)), by=["idle"])
+    first = next(one for one in summary.findings if one.look == 1)
+    assert first.code == "outside" and not first.remedy
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_what_needs_no_pattern_is_said_of_one_launch_too(code: str) -> None:
+    said = {"idle", "idle.unknown", "idle.dependency", "straggler", "heaviest.operation"}
+    one = Finding(code, "time", 10**9, look=1)
+    assert bool(remedy(one, launches=9)) == (code in said)
+    assert remedy(one, launches=10) == remedy(one, launches=None) == remedy(one)

@@ -121,3 +121,37 @@ def test_a_table_of_pytorch_without_its_last_lines(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, text.partition("Self CPU time total")[0])
     assert codes(summary) == ["check.table_incomplete"] and summary.total == pytest.approx(1e9)
     assert "gemm takes the most time in the tables: 60.0% (600 ms of 1.00 s)" in summary.verdict[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "whole"),
+    [
+        ((30, 30, 20, 20), 100_000_000),
+        ((40, "61.3", 12, "18.4"), 65_244_668),
+        ((5, 5, 3, 3), 100_000_000),  # of one digit, and to each other as the times
+        ((60, "66.7", 30, "33.3"), None),  # all is there
+        ((40, "61.3", 12, "38.7"), None),  # shares of something else
+        ((30, 30, 30, 30), None),  # equal ones may be an occupancy
+        ((7, 4, 3, 2), None),  # of one digit, which fits much
+        ((30, 80, 20, 40), None),  # more than the whole
+    ],
+)
+def test_two_rows_say_what_their_shares_are_of(cells: tuple[object, ...], whole: float | None, tmp_path: Path) -> None:
+    text = SHARES.removesuffix("| c | {} | {}% |\n").format(*cells)
+    summary = summary_of(tmp_path, text)
+    assert summary.total == pytest.approx(whole or 1e6 * sum(float(str(one)) for one in cells[::2]))
+    assert codes(summary) == (["check.table_incomplete"] if whole else [])
+
+
+@pytest.mark.parametrize("kernels", [2, 3])
+@pytest.mark.parametrize("calls", [True, False])
+def test_calls_in_a_table_of_all_are_no_rows_that_it_lacks(kernels: int, calls: bool, tmp_path: Path) -> None:
+    """nsys stats' cuda_api_gpu_sum has calls and device work, and shares of both together."""
+    rows = [(80.0, 80_000, "CUDA_API", "cudaLaunchKernel")] if calls else []
+    rows += [(one, int(1_000 * one), "CUDA_KERNEL", f"kernel_{one:.0f}") for one in (9.0, 6.0, 5.0)[:kernels]]
+    head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation"
+    lines = [f"{share},{time},1,{time}.0,{time}.0,{time},{time},0.0,{kind},{name}" for share, time, kind, name in rows]
+    report = "Processing [run.sqlite] with [/opt/nsys/reports/cuda_api_gpu_sum.py]... "
+    summary = summary_of(tmp_path, "\n".join([report, head, *lines, ""]))
+    assert summary.work == "statistics"
+    assert codes(summary) == ([] if calls else ["check.table_incomplete"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from idle_traces import Row, host, work, written
 from nightly import examples
 from sides import events, side
 
+import ktrace
 from ktrace.analysis.answers.summary.summary import StepUse, Summary
 from ktrace.analysis.work.steadiness import unsteady
 
@@ -122,3 +126,52 @@ def test_steps_whose_work_was_still_queued_are_not_compared(queued: int) -> None
     assert not steps(*[140] * (6 + queued), spans=spans).unsteady
     (slow,) = steps(*[140] * (6 + queued), spans=(*spans[:4], 900, 901)).unsteady
     assert slow.way == "shift" and np.flatnonzero(slow.slow).tolist() == [4, 5]
+
+
+def _on_streams(streams: int, dur: int, *, first: float = 1.0, waits: bool = False) -> list[Row]:
+    """Six steps of two kernels on each of some streams, which nothing keeps together but a wait at each step's end.
+
+    The kernels of the first step take `first` times as long.
+    """
+    rows: list[Row] = []
+    now, free, number = 0, [0] * streams, 0
+    for step in range(6):
+        begin = now
+        for at in [stream for stream in range(streams) for _ in range(2)]:
+            number += 1
+            rows.append(host("cudaLaunchKernel", now, now + 5_000, number))
+            start = max(now + 7_000, free[at] + 900)
+            free[at] = start + round(dur * (first if step == 0 else 1)) + number % 7 * 100
+            rows.append(work("gemm", start, free[at], number, stream=at))
+            now += 7_000
+        if waits or step == 5:
+            rows.append(host("cudaDeviceSynchronize", now, max(*free, now) + 2_000))
+            now = max(*free, now) + 3_000
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+    return rows
+
+
+@pytest.mark.parametrize("streams", [2, 4, 16])
+@pytest.mark.parametrize("dur", [20_000, 50_000, 200_000])
+def test_steps_that_overlap_on_the_device_show_no_warm_up(streams: int, dur: int, tmp_path: Path) -> None:
+    """The first step has the device alone until all streams work; of each other one a part runs beside the last."""
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", _on_streams(streams, dur)), by=["operation"])
+    assert not summary.unsteady
+    assert not any("warm-up" in one.lower() for one in summary.verdict)
+
+
+@pytest.mark.parametrize("streams", [2, 4, 16])
+def test_a_warm_up_on_several_streams(streams: int, tmp_path: Path) -> None:
+    rows = _on_streams(streams, 200_000, first=3, waits=True)
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["operation"])
+    assert [one.way for one in summary.unsteady] == ["warm-up"]
+    assert any(one.startswith("Warm-up: the first step, #0,") for one in summary.verdict)
+
+
+def test_kernels_beside_the_step_before_tell_of_no_warm_up() -> None:
+    made = steps(*[400] * 6, spans=(1500, 1000, 1001, 1000, 999, 1000))
+    assert [one.way for one in made.unsteady] == ["warm-up"]
+    for place in range(1, 6):
+        one = made.step_use[place]
+        made.step_use[place] = StepUse(one.label, 1, one.wall, one.busy, one.compute, 0, 0, 0, 0, one.span, 100 * US)
+    assert not made.unsteady

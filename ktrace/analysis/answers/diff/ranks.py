@@ -100,10 +100,8 @@ def _late(diff: Diff, name: str) -> Finding | None:
     details: dict[str, Cell] = {"a_ns": a, "b_ns": b, "last": late.details["last"], "joint": late.details["joint"]}
     if now and was:
         details |= _longer(now, was, each, each_before, (waited - then) / max(_others(side), 1))
-    return Finding(
-        "straggler", "others waited", b - a, "ns", a, "that of a", {"side": name, "rank": rank}, None, details,
-        late.evidence,
-    )  # fmt: skip
+    subject = {"side": name} | {key: value for key, value in late.subject.items() if key != "source"}
+    return Finding("straggler", "others waited", b - a, "ns", a, "that of a", subject, None, details, late.evidence)
 
 
 def _longer(late: RankUse, was: RankUse, each: int, before: int, waited: float) -> dict[str, Cell]:
@@ -175,8 +173,10 @@ def _sentences(diff: Diff) -> Iterator[str]:
             what = {"compute": "its kernels take", "idle": "its device is idle for"}[str(told["longer"])]
             why = f", as {what} {brief(now)} instead of {brief(then)}"
         last = f"it is last in {told['last']:,} of {told['joint']:,} collectives"
-        wait = f"In {name} the others wait {waits}{each} for rank {late.subject['rank']} ({there} in {other})"
-        yield f"{wait}{why}; {last}."
+        first, end = late.subject.get("first_step"), late.subject.get("last_step")
+        when, also = ("", "") if first is None else (f", late in steps {first} to {end}", " there")
+        wait = f"In {name} the others wait {waits}{each} for rank {late.subject['rank']}{when} ({there} in {other})"
+        yield f"{wait}{why}; {last}{also}."
     parts = [by_code[code] for code in ("collectives.waiting", "collectives.transfer") if code in by_code]
     times = [(one.metric, *(brief(float(one.details[key] or 0)) for key in ("b_ns", "a_ns"))) for one in parts]
     if times:

@@ -88,6 +88,7 @@ class Figures(Protocol):
     work: str
     nature: str
     total: float
+    count: int | None
     unit: str
     devices: list[DeviceUse]
     heaviest: dict[str, list[Group]]
@@ -134,7 +135,7 @@ def findings(summary: Figures) -> list[Finding]:
     facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     ranked = _ranked([one for one in facts if not _is_taken(one.code, summary)], summary)
     made = (
-        replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats))
+        replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats, summary.count))
         for one in ranked
     )
     return [*checks, *_hangs(summary), *made]
@@ -362,6 +363,9 @@ def _late(late: RankUse, summary: Figures, span: int, of: str) -> Finding:
     subject: dict[str, Cell] = {"rank": late.label, "source": late.source}
     details: dict[str, Cell] = {"last": late.last, "joint": late.joint}
     answer = summary.proofs.get("collective")
+    part = answer.part if isinstance(answer, CollectivesAnswer) else None
+    if part is not None and part.rank is late:
+        subject |= {"first_step": part.first, "last_step": part.last}
     rows: Sequence[Evidence] = answer.late if isinstance(answer, CollectivesAnswer) else ()
     return Finding("straggler", "others waited", _waits(late), "ns", span, of, subject, None, details, rows)
 
@@ -404,24 +408,31 @@ def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list
 
 
 def _straggler(summary: Figures, span: int) -> RankUse | None:
-    """The rank that the others wait for, where that is proved.
+    """The rank that the others wait for, where that is proved: throughout the run, or in some steps of it."""
+    answer = summary.proofs.get("collective")
+    if not isinstance(answer, CollectivesAnswer) or not answer.joint:
+        return None
+    rank, part = answer.straggler, answer.part
+    if rank is not None and _is_proved(rank, answer.steady, answer, span):
+        return rank
+    return part.rank if part is not None and _is_proved(part.rank, part.steady, answer, span) else None
+
+
+def _is_proved(rank: RankUse, steadily: float | None, answer: CollectivesAnswer, span: int) -> bool:
+    """Whether a rank is late.
 
     It is last in most of its collectives, which chance doesn't explain, and throughout the run; the waiting costs a
     part of the devices' time that matters, and is longer than what clocks may differ by.
     """
-    answer = summary.proofs.get("collective")
-    if not isinstance(answer, CollectivesAnswer):
-        return None
-    rank, rows = answer.straggler, sum(one.joint for one in answer.ranks)
-    if rank is None or not rank.last or not rank.others_waited or not answer.joint:
-        return None
-    steady = answer.steady or 0.0
+    if not rank.last or not rank.others_waited:
+        return False
+    rows, steady = sum(one.joint for one in answer.ranks), steadily or 0.0
     always = _ALWAYS <= rank.joint == rank.last and steady >= _STEADY  # how late it is each time shows more
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
     often = always or _at_least(rank.last, rank.joint, answer.joint / rows) <= _CHANCE
     mostly = rank.last > _MOSTLY * rank.joint and often
     throughout = steady >= _STEADY or rank.last == rank.joint < _FEW
-    return rank if sure and mostly and throughout and 100 * rank.others_waited.total >= WAITING * span else None
+    return sure and mostly and throughout and 100 * rank.others_waited.total >= WAITING * span
 
 
 def _at_least(count: int, of: int, chance: float) -> float:

@@ -34,7 +34,7 @@ class Marked:
         self.layers = sorted({layer for layer in layers if layer is not None})
         self._layer_of = indices_of(layers, self.layers)
         self._counts_use = work.is_on_devices
-        self._use = np.zeros((len(self.steps), 7), np.int64)
+        self._use = np.zeros((len(self.steps), 8), np.int64)
         self._courses: dict[tuple[str, int], Int64] = {}
         self._has_many = len(work.devices) > MANY
 
@@ -65,7 +65,7 @@ class Marked:
             since = np.minimum(np.maximum(begins, starts[step]), ends)  # a copy of its batch may run beside other steps
             parts = parts_of(step, count, since, ends, roles)
             parts[:, 2:4] = whole[:, 2:4]  # communication and copies, also those that run earlier
-            here = np.column_stack([parts, spans])
+            here = np.column_stack([parts, spans, whole[:, 1] - parts[:, 1]])
             np.add.at(self._use, ranges.label, here)
             if self._has_many:
                 columns = min(COURSE, len(self.steps))

@@ -54,7 +54,7 @@ _NOT_KNOWN = "Record host calls, too: torch.profiler with ProfilerActivity.CPU, 
 #: Where calls are recorded, and still nothing says why a device was idle.
 _NO_REASON = (
     "Record every call and what streams wait for, also of other processes on the device: no known call launched the "
-    "work after these gaps, or nothing that was recorded kept it waiting."
+    "work after these gaps, nothing that was recorded kept it waiting, or the host has no call in a long pause."
 )
 
 #: What the name of a format begins with -> how its profilers record the calls of the host.
@@ -91,15 +91,22 @@ _UNBALANCED = "Find out why ranks come late, and when (--by collective: who wait
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
 
+#: Fewer launches show no pattern that advice could rest on, only how to record more, or what to look at.
+FEWEST_LAUNCHES = 10
+_WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "straggler")
+
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
 
 _INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
 
 
-def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = ()) -> str:
+def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = (), launches: int | None = None) -> str:
     """What to do about a finding that is worth a look, of an input that can answer these questions."""
     if not one.look:
+        return ""
+    is_few = launches is not None and launches < FEWEST_LAUNCHES and one.details.get("host_recorded", True)
+    if is_few and one.code not in _WITHOUT_PATTERN and not one.code.startswith("heaviest."):
         return ""
     if one.code == "idle.unknown" and one.details.get("host_recorded"):
         return _NO_REASON
@@ -115,7 +122,7 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
             if pattern.search(host):
                 return what
         if one.code == "outside" or not isinstance(gaps, int):
-            return _REMEDIES["outside"]
+            return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
         if one.value <= _OF_LAUNCHES * gaps:
             return _LAUNCH_BOUND
         if _COPIES.match(host):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,7 +84,7 @@ def statistics(rows: Iterable[Row]) -> Statistics:
     of_own = _stated(totals, own_times, True) or _of_shares(own_times)
     if own_times and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or of_own or 0)):
         return Statistics(own_times, True, stated=of_own, by_shares=not totals.get("device"))
-    of_shares = None if stated or totals else _of_shares(kept)
+    of_shares = None if stated or totals or _lists_others(rows, kept) else _of_shares(kept)
     return Statistics(
         kept, bool(device), len(summed) - len(kept), without, stated or of_shares, by_shares=bool(of_shares)
     )
@@ -124,8 +124,19 @@ def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool)
     return total if total is not None and total >= max((one.total for one in summed), default=0) else None
 
 
-#: So many rows with a share say of what their table's shares are.
-_FEWEST_SHARES = 3
+#: So many rows with a share say of what their table's shares are. Two do if these differ, are less than the whole, and
+#: are known to this part of themselves, or are to each other as the times.
+_FEWEST_SHARES, _KNOWN_TO = 3, 0.05
+
+
+def _lists_others(rows: list[Row], kept: list[Statistic]) -> bool:
+    """Whether the tables of these statistics have shares of what isn't device work, too, such as calls."""
+    tables = {(one.row.get("table"), one.row.get("run")) for one in kept}
+    kinds = {one.row["kind"] in DEVICE_KINDS for one in kept}
+    return any(
+        (row["kind"] in DEVICE_KINDS) not in kinds and "percent" in row and (row.get("table"), row.get("run")) in tables
+        for row in rows
+    )
 
 
 def _of_shares(summed: list[Statistic]) -> float | None:
@@ -137,13 +148,24 @@ def _of_shares(summed: list[Statistic]) -> float | None:
     shares = [(one.row.get("percent"), one.total) for one in summed]
     pairs = [(share, time) for share, time in shares if share is not None and math.isfinite(share) and time >= 0]
     part = math.fsum(share for share, _ in pairs) / 100
-    if len(tables) != 1 or len(pairs) < max(_FEWEST_SHARES, len(summed)) or part <= 0:
+    if len(tables) != 1 or len(pairs) < max(_FEWEST_SHARES - 1, len(summed)) or part <= 0:
         return None
     places = max(len(f"{share:.6f}".rstrip("0").partition(".")[2]) for share, _ in pairs)
     unsure = 10.0**-places / 100
+    if (part > 1 and len(pairs) < _FEWEST_SHARES) or not _are_alike(pairs, unsure):
+        return None
     whole = math.fsum(time for _, time in pairs) / part
     are_of_it = all(abs(share / 100 * whole - time) <= whole * unsure + time / 50 for share, time in pairs)
     return whole if are_of_it and abs(1 - part) > 1 - NEARLY_ALL + len(pairs) * unsure else None
+
+
+def _are_alike(pairs: Sequence[tuple[float, float]], unsure: float) -> bool:
+    """Whether shares and times are of the same: a chance for two rows with equal shares, or with few digits."""
+    if len(pairs) >= _FEWEST_SHARES:
+        return True
+    (share, time), (other, other_time) = pairs
+    is_known = unsure <= _KNOWN_TO * min(share, other) / 100
+    return share != other and (is_known or math.isclose(share * other_time, other * time, rel_tol=_KNOWN_TO / 2))
 
 
 def _outermost(rows: list[Row]) -> list[Row]:

@@ -45,6 +45,7 @@ class StepUse(msgspec.Struct, frozen=True):
     work before it is done, to its end on the host, or until its own work is done. A device that lags behind the host is
     at a step later, never busy for more than `span`. What runs before that, beside other steps, such as the copy of a
     batch, is in `communication` and `copies` alone, since nobody waits for it.
+    `beside` is the time of kernels that ran before that, as on other streams.
     A step of several sources, or with several occurrences, is the sum of all, and `count` is their number.
     """
 
@@ -58,6 +59,7 @@ class StepUse(msgspec.Struct, frozen=True):
     exposed_communication: int
     exposed_copies: int
     span: int = 0
+    beside: int = 0
 
     @property
     def idle(self) -> int:
@@ -202,8 +204,9 @@ class Summary(Framed):
     @property
     def unsteady(self) -> list[Unsteady]:
         """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps."""
-        spans, compute = (self.of_steps(name) / self.devices_of_source for name in ("span", "compute"))
-        return unsteady_steps(self.of_steps("wall"), spans, compute, self.steps)
+        names = ("span", "compute", "beside")
+        spans, compute, beside = (self.of_steps(name) / self.devices_of_source for name in names)
+        return unsteady_steps(self.of_steps("wall"), spans, compute, beside, self.steps)
 
     def of_steps(self, name: str) -> Float64:
         """A time of `StepUse` in ns of each step, averaged over its occurrences."""

@@ -234,7 +234,9 @@ def _lost(one: Finding) -> str:
 def _place(one: Finding) -> str:
     """Where time is lost."""
     if one.code == "straggler":
-        return f"rank {one.subject['rank']}, which the others wait for"
+        first, last = one.subject.get("first_step"), one.subject.get("last_step")
+        when = "" if first is None else f" in steps {first} to {last}"
+        return f"rank {one.subject['rank']}{when}, which the others wait for"
     if one.code.startswith("exposed."):
         late = one.details.get("without_waiting_for_rank")
         without_wait = f", waiting for rank {late} left out" if late is not None else ""
@@ -251,7 +253,8 @@ def _more(one: Finding) -> str:
     """More about what is lost."""
     told = one.details
     if one.code == "straggler":
-        return f"; it is last in {told['last']:,} of {told['joint']:,} collectives"
+        there = " there" if "first_step" in one.subject else ""
+        return f"; it is last in {told['last']:,} of {told['joint']:,} collectives{there}"
     if "ranks_waited_ns" in told:
         return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them"
     if "host_was_in" in told:

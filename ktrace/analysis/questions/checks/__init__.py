@@ -88,7 +88,8 @@ CHECKS: dict[str, Check] = {
         "an input has one run",
         lambda one: (
             f"Nothing happens for {_span(one.value)} between two parts of {one.subject['source']} that last "
-            f"{_time(one, 'before_ns')} and {_time(one, 'after_ns')}: these look like two runs"
+            f"{_time(one, 'before_ns')} and {_time(one, 'after_ns')}: these look like two runs, "
+            + (f"as {one.details['sign']}" if "sign" in one.details else "or one that paused")
         ),
         (*_ON_DEVICE, "heaviest"),
         (),

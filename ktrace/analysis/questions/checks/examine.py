@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
-from ktrace.analysis.work.gaps import SETUP_CALL, gaps_of
+from ktrace.analysis.work.gaps import SETUP_CALL, Pause, pause_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
@@ -68,11 +68,17 @@ def examine(recording: Recording) -> list[Finding]:
     order, codes = list(CHECKS), {one.code for one in found}
     if codes & _CLOCKS:  # how long the recording is isn't known
         found = [one for one in found if one.code != _LITTLE]
+    if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
+        found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
 
 _API = KINDS.index("api")
+
+#: What tells of two runs whose calls have the same numbers, and the checks that rest on these.
+_CALLS_ANEW = "calls are numbered anew"
+_BY_CALLS = ("cause_after_effect", "work_outlasts_wait", "waits_for_nothing", "launches_lost", "queued_at_end")
 
 #: What says that host and device have different clocks, and that there is little device work in the time of both.
 _CLOCKS, _LITTLE = {f"{PREFIX}cause_after_effect", f"{PREFIX}work_outlasts_wait"}, f"{PREFIX}little_recorded"
@@ -289,33 +295,42 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
     yield from found.finding("stream_overlaps", "overlap_ns", total=True)
 
 
-#: Two runs lie further apart than this, in ns, and than so many times what both last.
-_APART, _TIMES_APART = 600_000_000_000, 20
+#: Where nothing else tells them apart, two runs lie further apart than this, in ns, if the host was recorded, else than
+#: the second; and than so many times what both last.
+_APART, _APART_UNSEEN, _TIMES_APART = 1_000_000_000, 600_000_000_000, 20
 
 
 def _runs_apart(recording: Recording) -> Iterator[Finding]:
-    """A pause of a device, in which the host launches nothing either, that is far longer than all before and after."""
+    """A pause in which nothing is recorded, that is far longer than all before and after, or parts runs."""
     for events in recording.work.each():
-        gaps, calls = gaps_of(events), events.calls["ts"]
-        for place in longest(gaps.length, 1):
-            begin, end = int(gaps.begin[place]), int(gaps.end[place])
-            first, last = int(events.ts.min()), int((events.ts + events.dur).max())
-            before, after = begin - first, last - end
-            quiet = not np.any((calls > begin) & (calls < end - min(_APART, (end - begin) // 2)))
-            if end - begin > max(_APART, _TIMES_APART * (before + after)) and quiet:
-                details = {"before_ns": before, "after_ns": after}
-                subject = {"source": events.source}
-                yield Finding(
-                    PREFIX + "runs_apart",
-                    "time",
-                    end - begin,
-                    "ns",
-                    last - first,
-                    "the recording",
-                    subject,
-                    None,
-                    details,
-                )
+        pause = pause_of(events)
+        if pause is None:
+            continue
+        sign, sides = _two_runs(pause, events, recording), pause.before + pause.after
+        is_told = len(recording.gathered.spans.for_source(events.source)["ts"]) > 0
+        far = max(_APART if is_told else _APART_UNSEEN, _TIMES_APART * sides)
+        if sign or pause.length > far:
+            details: dict[str, Any] = {"before_ns": pause.before, "after_ns": pause.after} | sign
+            figures = "time", pause.length, "ns", pause.length + sides, "the recording"
+            yield Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
+
+
+def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, Any]:
+    """What tells that the parts around a pause are two runs: other processes, or numbers that begin anew."""
+    gathered, work = recording.gathered, recording.work
+    spans, marks = gathered.spans.for_source(events.source), gathered.marks.for_source(events.source)
+    sides = spans["ts"] < pause.end
+    process, call = work.processes[spans["thread"]], (spans["kind"] == _API) & (spans["correlation"] != 0)
+    if sides.any() and not sides.all() and not np.intersect1d(process[sides], process[~sides]).size:
+        return {"sign": "they are of different processes"}
+    stepping = np.array([*(name is not None for name in gathered.steps), False], np.bool_)[marks["meaning"]]
+    step, first = marks["meaning"][stepping], marks["ts"][stepping] < pause.end
+    if np.intersect1d(step[first], step[~first]).size:
+        return {"sign": "steps are numbered anew"}
+    ids = spans["correlation"]
+    if np.intersect1d(ids[call & sides], ids[call & ~sides]).size:
+        return {"sign": _CALLS_ANEW}
+    return {}
 
 
 def _disjoint(recording: Recording) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ batches ──► rows ──► found ──► the question of `ktrace summary
 hang     collectives that don't end, and the ranks that never entered them
 rows     the collectives among the events, with what their arguments and NCCL's own ranges state, such as bytes
 found    the collectives of all ranks as columns, in one clock; the same one on several ranks
+stretch  the steps in a row in which a rank is late, where it isn't throughout
 answer   the answer and its tables
 """
 
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, CollectiveUse, LatePart, RankUse
 from ktrace.analysis.questions.collectives.found import (
     Clocks,
     CollectiveKind,
@@ -30,11 +31,12 @@ from ktrace.analysis.questions.collectives.found import (
 from ktrace.analysis.questions.collectives.hang import Entered
 from ktrace.analysis.questions.collectives.rows import COLUMNS as COLUMNS
 from ktrace.analysis.questions.collectives.rows import UNKNOWN, CollectiveRows, factor_of
+from ktrace.analysis.questions.collectives.stretch import stretch_of
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import by_group, percentiles, spread
 from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.question import Answer, Labels, Question
-from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.arrays import Bools, Float64, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.tracks import natural
 from ktrace.report import counted
@@ -156,7 +158,9 @@ class CollectivesQuestion:
         answer.notes += [*_matching(answer, table, parted), *_clocks(answer, clocks), *_bandwidths(answer, table)]
         if (late := answer.straggler) is not None:
             rank = names.index(late.label)
-            answer.steady, answer.late = _steadiness(table, arrivals, rank), _late(table, arrivals, rank)
+            rows, late_by = _lateness(table, arrivals, rank)
+            answer.steady, answer.late = _steadiness(late_by), _late(table, arrivals, rank)
+            answer.part = _late_part(table, arrivals, late, rows, late_by, work)
         return {NAME: answer}
 
 
@@ -307,12 +311,8 @@ def _ranks(table: CollectiveTable, arrivals: _Arrivals, names: list[str], work: 
     return sorted(uses, key=lambda use: natural(use.label))
 
 
-def _steadiness(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> float | None:
-    """How steadily a rank begins after the median of the others: the mean over parts of the run in standard errors.
-
-    Collectives that follow each other aren't independent: a rank that is behind stays so until ranks wait for each
-    other elsewhere. Long parts of a run nearly are.
-    """
+def _lateness(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> tuple[Int64, Float64]:
+    """The rows of a rank that others take part in, by time, and how long after the median of the others it begins."""
     rows = np.flatnonzero(arrivals.waits & (table.rank == rank))
     rows = rows[np.argsort(table.ts[rows], kind="stable")]
     others = np.flatnonzero(arrivals.waits & (table.rank != rank))
@@ -320,13 +320,46 @@ def _steadiness(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> float
     low = np.searchsorted(table.joint[others], table.joint[rows])
     high = np.searchsorted(table.joint[others], table.joint[rows], "right")
     rows, low, high = rows[high > low], low[high > low], high[high > low]
-    if len(rows) < _PARTS:
-        return None
     ts = table.ts[others]
-    late = table.ts[rows] - (ts[(low + high - 1) // 2] + ts[(low + high) // 2]) / 2
+    return rows, table.ts[rows] - (ts[(low + high - 1) // 2] + ts[(low + high) // 2]) / 2
+
+
+def _steadiness(late: Float64) -> float | None:
+    """How steadily a rank begins after the median of the others: the mean over parts of the run in standard errors.
+
+    Collectives that follow each other aren't independent: a rank that is behind stays so until ranks wait for each
+    other elsewhere. Long parts of a run nearly are.
+    """
+    if len(late) < _PARTS:
+        return None
     means = np.array([part.mean() for part in np.array_split(late, _PARTS)])
     error = float(means.std(ddof=1)) / _PARTS**0.5
     return float(means.mean() / error) if error else float("inf")
+
+
+def _late_part(
+    table: CollectiveTable, arrivals: _Arrivals, use: RankUse, rows: Int64, late: Float64, work: Work
+) -> LatePart | None:
+    """The steps in a row in which a rank is late, where it isn't throughout."""
+    if arrivals.last is None or arrivals.wait is None or not len(rows):
+        return None
+    rank = int(table.rank[rows[0]])
+    stretch = stretch_of(table, work, rows, late, arrivals.last[table.joint[rows]] == rank)
+    if stretch is None:
+        return None
+    there = np.zeros(arrivals.joint, np.bool_)
+    there[table.joint[stretch.rows]] = True
+    last = there & (arrivals.last == rank)
+    waits = arrivals.waits & (table.rank != rank)
+    others = np.flatnonzero(waits)[last[table.joint[waits]]]
+    part = structs.replace(
+        use,
+        joint=len(stretch.rows),
+        last=int(last.sum()),
+        others_waited=spread(arrivals.wait[others]),
+        waited=spread(arrivals.wait[stretch.rows]),
+    )
+    return LatePart(part, stretch.first, stretch.last, _steadiness(late[np.isin(rows, stretch.rows)]))
 
 
 def _late(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> list[Evidence]:

@@ -74,6 +74,15 @@ class RankUse(msgspec.Struct, frozen=True):
     exposed_communication: int | None = None
 
 
+class LatePart(msgspec.Struct, frozen=True):
+    """The steps from `first` to `last` in which a rank is late, what it did in them, and how steadily it is late."""
+
+    rank: RankUse
+    first: int
+    last: int
+    steady: float | None
+
+
 class CollectivesAnswer(msgspec.Struct):
     """The collectives of a trace.
 
@@ -82,7 +91,7 @@ class CollectivesAnswer(msgspec.Struct):
     ends of the same collective differ between ranks: a smaller skew may be a difference of the clocks. `joint` is the
     number of collectives found on several ranks, `alone` the number of rows without a counterpart. `steady`
     is how steadily the straggler is late, `late` are the collectives of its own that others waited longest for. `hangs`
-    are the collectives that don't end.
+    are the collectives that don't end. `part` are the steps in which the straggler is late, if it isn't in the others.
     """
 
     collectives: list[CollectiveUse] = msgspec.field(default_factory=list)
@@ -95,6 +104,7 @@ class CollectivesAnswer(msgspec.Struct):
     steady: float | None = None
     late: list[Evidence] = msgspec.field(default_factory=list)
     hangs: list[Hang] = msgspec.field(default_factory=list)
+    part: LatePart | None = None
 
     @property
     def straggler(self) -> RankUse | None:

@@ -1,0 +1,142 @@
+"""A rank that is late in some steps of a run is named with these; one that is late throughout, or by chance, isn't."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ktrace
+from ktrace.analysis.answers.summary.summary import Summary
+
+#: How many times as long the kernel of a rank takes in a step.
+Slow = Callable[[int, int], float]
+
+
+def summary_of(folder: Path, slow: Slow, *, ranks: int = 4, steps: int = 12, seed: int = 1) -> Summary:
+    """The summary of a job."""
+    return ktrace.summary(job(folder, slow, ranks=ranks, steps=steps, seed=seed), by=["operation"])
+
+
+def job(folder: Path, slow: Slow, *, ranks: int = 4, steps: int = 12, seed: int = 1) -> list[Path]:
+    """The traces of a job: two kernels a step on each rank, of 400 us with 1 % of noise, each before an all-reduce."""
+    noise, now, number = random.Random(seed), 1_000_000, 0
+    events: list[list[dict[str, object]]] = [[] for _ in range(ranks)]
+    for step in range(steps):
+        begin = now
+        for _ in range(2):
+            number += 1
+            done = [now + round(400_000 * slow(rank, step) * noise.gauss(1, 0.01)) for rank in range(ranks)]
+            end = max(done) + 60_000
+            for rank in range(ranks):
+                for name, since, until, stream in (("gemm", now, done[rank], 7), ("nccl", done[rank], end, 20)):
+                    events[rank] += _launched(
+                        name, since, until, stream, rank, 2 * number + (stream == 20), now - 9_000
+                    )
+            now = end + 10_000
+        for rank in range(ranks):
+            place = {"pid": 4000 + rank, "tid": 1, "ts": (begin - 9_500) / 1000, "dur": (now - begin - 1_000) / 1000}
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step + 10}", **place})
+    paths = []
+    for rank in range(ranks):
+        about = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": ranks}}
+        paths.append(folder / f"rank{rank}.json")
+        clock = {"baseTimeNanoseconds": 1_760_000_000_000_000_000}
+        paths[-1].write_text(json.dumps(about | clock | {"traceEvents": events[rank]}))
+    return paths
+
+
+def _launched(
+    name: str, since: int, until: int, stream: int, rank: int, number: int, call: int
+) -> list[dict[str, object]]:
+    """A kernel or an all-reduce, and the call that launched it."""
+    args: dict[str, object] = {"device": rank, "stream": stream, "correlation": number}
+    if name == "nccl":
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
+        args |= {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20}
+        args |= {"Group size": 4, "Seq": number, "Process Group Name": "0"}
+    times = {"ts": since / 1000, "dur": (until - since) / 1000}
+    launch = {"pid": 4000 + rank, "tid": 1, "ts": call / 1000, "dur": 2.0, "args": {"correlation": number}}
+    return [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", **launch},
+        {"ph": "X", "cat": "kernel", "name": name, "pid": rank, "tid": stream, **times, "args": args},
+    ]
+
+
+def named(summary: Summary) -> list[dict[str, object]]:
+    """The rank that is named, and the steps."""
+    found = [one for one in summary.findings if one.code == "straggler"]
+    return [{key: one.subject.get(key) for key in ("rank", "first_step", "last_step")} for one in found]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("ranks", "first", "last"), [(4, 0, 5), (4, 6, 11), (4, 4, 8), (2, 5, 9), (8, 8, 11)], ids=str)
+def test_a_rank_is_named_with_the_steps_in_which_it_is_late(
+    ranks: int, first: int, last: int, seed: int, tmp_path: Path
+) -> None:
+    late = ranks - 1
+    summary = summary_of(
+        tmp_path, lambda rank, step: 1.3 if rank == late and first <= step <= last else 1, ranks=ranks, seed=seed
+    )
+    assert named(summary) == [{"rank": str(late), "first_step": first + 10, "last_step": last + 10}]
+    words = f"rank {late} in steps {first + 10} to {last + 10}, which the others wait for"
+    assert any(words in line for line in summary.verdict)
+    one = next(one for one in summary.findings if one.code == "straggler")
+    times = 2 * (last - first + 1)
+    assert one.details == {"last": times, "joint": times}
+    planted = times * 120_000 * (ranks - 1)
+    assert one.value == pytest.approx(planted, rel=0.15)
+    assert f"{times} of {times} collectives there" in " ".join(summary.verdict)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rank_that_is_late_throughout_is_named_without_steps(seed: int, tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, lambda rank, _: 1.3 if rank == 2 else 1, seed=seed)
+    assert named(summary) == [{"rank": "2", "first_step": None, "last_step": None}]
+    assert not any("in steps" in line for line in summary.verdict)
+
+
+#: Jobs of which no rank is named.
+NOBODY: dict[str, Slow] = {
+    "noise": lambda rank, step: 1,
+    "in turns": lambda rank, step: 1.3 if step % 4 == rank else 1,
+    "in turns of three": lambda rank, step: 1.3 if step // 3 == rank else 1,
+    "one step": lambda rank, step: 3 if (rank, step) == (1, 5) else 1,
+    "all at once": lambda rank, step: 1.3 if step > 5 else 1,
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("job", NOBODY)
+def test_nobody_is_named_where_nobody_is_late_for_long(job: str, seed: int, tmp_path: Path) -> None:
+    assert named(summary_of(tmp_path, NOBODY[job], seed=seed)) == []
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("steps", [6, 8, 12])
+def test_noise_names_no_rank_on_numbers_alone(ranks: int, steps: int) -> None:
+    """Of 1,000 jobs at most 5 have a stretch in which chance makes a rank late; measured on 3,000 each, at most 7."""
+    from ktrace.analysis.questions.collectives.stretch import late_steps
+
+    chance, found = np.random.default_rng([ranks, steps]), 0
+    for _ in range(1_000):
+        times = chance.normal(0, 1, (ranks, steps)) + chance.normal(0, 0.5, (ranks, 1))
+        others = np.median(times[1:], axis=0)
+        found += late_steps(times[0] - others, times.argmax(axis=0) == 0) is not None
+    assert found <= 5
+
+
+@pytest.mark.parametrize(("first", "said"), [(6, ", late in steps 16 to 21 ("), (0, " (")])
+def test_a_comparison_names_the_steps_too(first: int, said: str, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    job(tmp_path / "a", NOBODY["noise"])
+    job(tmp_path / "b", lambda rank, step: 1.3 if rank == 2 and step >= first else 1, seed=2)
+    found = ktrace.diff(tmp_path / "a", tmp_path / "b")
+    sentence = next(line for line in found.verdict if "for rank 2" in line)
+    assert f" a step for rank 2{said}" in sentence
+    assert ("collectives there." in sentence) == (first > 0)
