@@ -53,12 +53,13 @@ _OF_TIME = frozenset(
 )
 _GROUPING = frozenset(("stats", "statistics", "results", "result", "metrics", "perf", "summary", "data"))
 _STAMPS = frozenset(("ts", "timestamp", "stamp", "start", "started", "begin", "end", "ended", "stop", "now", "created"))
-#: Statistics whose words may as well be part of a name, such as `max pool`; from then on a time is a date.
 #: Words of keys that leave no doubt that a time is a kernel's; keys of the records of loggers.
 _OF_DEVICE = re.compile(r"(?i)gpu|webgl|kernel|shader")
 _OF_LOGS = frozenset(("level", "levelname", "levelno", "severity", "msg", "message"))
 _WAITING = frozenset(("wait", "waiting", "waited"))
+#: Statistics whose words may as well be part of a name, such as `max pool`.
 _MAY_BE_NAMES = frozenset(("min", "max", "total", "count"))
+#: ns from which on a time is a date.
 _DATES = Decimal(10) ** 17
 
 
