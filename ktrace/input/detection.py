@@ -285,10 +285,11 @@ def _may_go(states: list[Bare], logged: str) -> bool:
 
 
 def _in_turn(sample: Sample) -> tuple[tuple[Format, ...], ...]:
-    """Our formats as they are asked: by words at the start of the input, by later ones, those that claim any table."""
+    """Our formats as they are asked: by words at the start of the input, by later ones, those that claim any text."""
     turns: tuple[list[Format], ...] = ([], [], [])
     for fmt in builtin_formats():
-        turns[2 if fmt.max_score <= Score.SHAPE else 0 if fmt.may_be(sample, EARLY) else 1].append(fmt)
+        claims_any = fmt.max_score <= Score.SHAPE or (fmt.logged and not fmt.words)
+        turns[2 if claims_any else 0 if fmt.may_be(sample, EARLY) else 1].append(fmt)
     early, later, others = map(tuple, turns)
     return early, later, others
 

@@ -21,6 +21,7 @@ from ktrace.pipeline.propose import propose
 
 def fake(name: str, match: Match | None) -> Any:
     return SimpleNamespace(
+        logged="",
         name=name,
         reads=True,
         prose=False,
