@@ -98,7 +98,7 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
     if summary.steps:
         totals = step_totals(summary)
         middle = "" if totals is None else f"{brief(float(np.median(totals)))} of work each"
-        figures.append(("steps", f"{len(summary.steps):,}", middle))
+        figures.append(("step" if len(summary.steps) == 1 else "steps", f"{len(summary.steps):,}", middle))
     if operations := [group for group in summary.groups.get("operation", []) if group.key != OTHER]:
         part = share(operations[0].total, summary.total)
         figures.append(("top operation", operations[0].key, f"{part} of the work"))
