@@ -15,7 +15,7 @@ time includes those below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -23,11 +23,10 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.device_names import device_work
-from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.line_reader import LineReader
+from ktrace.kit.text.lines import Line
 from ktrace.kit.text.numbers import duration_ns
 from ktrace.kit.text.trees import INCLUSIVE
-from ktrace.model.batch import Batch
-from ktrace.model.row_builder import RowBuilder
 
 _ROW = re.compile(r"(?P<branch>[│├└─ ]{0,400})(?P<figures>(?:(?:\d{1,15}\.\d{3}|nan) ){1,8})(?P<name>\S.{0,4000})")
 _COMMAND = re.compile(r"proton-viewer\b.{0,200}? (?:-m|--metrics) +(?P<metrics>[\w/,]{1,200})")
@@ -55,44 +54,48 @@ def probe(sample: Sample) -> Match | None:
     return None
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields kernels, which are the rows without others below them, and the times of what they are within."""
-    metrics = _metrics(source.sample().lines)
-    if not metrics:
-        raise DamagedInput(
-            "nothing says which figure of the tree is a time",
-            path=source.path,
-            expected="the command above it, such as proton-viewer -m time/ms, or the legend below it",
-            remedy="paste one of them, too, or give the profile (run.hatchet)",
-        )
-    place, time = next((index, found) for index, metric in enumerate(metrics) if (found := _TIME.fullmatch(metric)))
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    above: list[tuple[int, str]] = []
-    for line in lines:
+class ProtonTree(LineReader):
+    """Adds kernels, which are the rows without others below them, and the times of what they are within."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        super().__init__(source, conversion)
+        self._metrics = _metrics(source.sample().lines)
+        if not self._metrics:
+            raise DamagedInput(
+                "nothing says which figure of the tree is a time",
+                path=source.path,
+                expected="the command above it, such as proton-viewer -m time/ms, or the legend below it",
+                remedy="paste one of them, too, or give the profile (run.hatchet)",
+            )
+        times = ((index, found) for index, metric in enumerate(self._metrics) if (found := _TIME.fullmatch(metric)))
+        self._place, self._time = next(times)
+        self._above: list[tuple[int, str]] = []  # the depth and the name of each row that the next one may be below
+
+    def take(self, line: Line) -> None:
         found = _ROW.fullmatch(line.text)
         if not found:
             if not line.text.strip() or _LEGEND.match(line.text):
-                lines.structure()
-            continue
-        figures, name, depth = found["figures"].split(), found["name"], len(found["branch"])
-        total = duration_ns(figures[place], time["unit"]) if len(figures) == len(metrics) else None
+                self._lines.structure()
+            return
+        metrics, figures = self._metrics, found["figures"].split()
+        name, depth = found["name"], len(found["branch"])
+        total = duration_ns(figures[self._place], self._time["unit"]) if len(figures) == len(metrics) else None
         if total is None:
-            lines.skip("bad-record", "no time")
-            continue
-        while above and above[-1][0] >= depth:
-            above.pop()
-        below = _ROW.fullmatch(lines.peek() or "")
+            self._lines.skip("bad-record", "no time")
+            return
+        while self._above and self._above[-1][0] >= depth:
+            self._above.pop()
+        below = _ROW.fullmatch(self._lines.peek() or "")
         is_inner = below is not None and len(below["branch"]) > depth
         kind, copy_kind = device_work(name)
         kind = "total" if not depth and is_inner else "metric" if is_inner else kind
-        args = {metric: figure for metric, figure in zip(metrics, figures, strict=True) if metric != metrics[place]}
-        columns: dict[str, Any] = {"avg" if time["avg"] else "total": total, "args": args or None}
+        shown = zip(metrics, figures, strict=True)
+        args = {metric: figure for metric, figure in shown if metric != metrics[self._place]}
+        columns: dict[str, Any] = {"avg" if self._time["avg"] else "total": total, "args": args or None}
         columns |= {"metric": INCLUSIVE} if kind == "metric" else {"copy_kind": copy_kind}
-        rows.summary(kind, name, scope=[word for _, word in above] or None, unit="ns", **columns)
-        above.append((depth, name))
-        lines.used()
-        yield from rows.ready()
-    yield from rows.rest()
+        self._rows.summary(kind, name, scope=[word for _, word in self._above] or None, unit="ns", **columns)
+        self._above.append((depth, name))
+        self._lines.used()
 
 
 FORMAT = Format(
@@ -100,7 +103,7 @@ FORMAT = Format(
     "trees of Triton's proton-viewer, with the metric of time",
     patterns=("*.txt", "*.log"),
     probe=probe,
-    read=read,
+    read=ProtonTree.read,
     words=(" root",),
     prose=True,
 )

@@ -28,6 +28,8 @@ _LOOPS = re.compile(
 _BEST = re.compile(
     rf"(?P<loops>[\d,]{{1,20}}) loops?, best of (?P<runs>\d{{1,9}}): (?P<mid>{NUMBER}) ?(?P<unit>{UNITS})(?: per loop)?"
 )
+#: What parts the members of a list.
+_BETWEEN = re.compile(r",\s{1,4}|;\s{1,4}|\s\|\s")
 _HEAD = re.compile(r"(?:[A-Za-z][\w ]{0,40}: ?)?(?P<rest>\d.*)")
 _EACH = re.compile(
     rf"(?P<number>{NUMBER}) ?(?P<unit>{UNITS}) (?P<label>[A-Za-z][\w-]{{1,30}}(?: [A-Za-z][\w-]{{1,30}}){{0,2}})"
@@ -80,7 +82,7 @@ def of_times_first(text: str) -> list[Figure]:
         return []
     per = _PER.search(head["rest"])
     rest = head["rest"][: per.start()] if per else head["rest"]
-    pieces = [_EACH.fullmatch(piece) for piece in re.split(r",\s{1,4}|;\s{1,4}|\s\|\s", rest)]
+    pieces = [_EACH.fullmatch(piece) for piece in _BETWEEN.split(rest)]
     figures = [figure for found in pieces if found and (figure := _labelled(found, "avg" if per else "total"))]
     if len(figures) == len(pieces) > 1:
         return figures
@@ -123,7 +125,7 @@ def of_unit_ahead(text: str) -> list[Figure]:
     if not found or not is_measured(text[: found.start("rest")]):
         return []
     unit = found["unit"] or found["also"]
-    members = [_MEMBER.fullmatch(piece.strip()) for piece in re.split(r",\s{1,4}|;\s{1,4}|\s\|\s", found["rest"])]
+    members = [_MEMBER.fullmatch(piece.strip()) for piece in _BETWEEN.split(found["rest"])]
     figures: list[Figure] = []
     for member in members:
         dur = ns_of(member["number"], unit) if member else None

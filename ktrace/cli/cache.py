@@ -24,6 +24,7 @@ def command(format_: str, clear: bool) -> None:
     from datetime import datetime, timezone
 
     from ktrace.analysis.questions.overview import cache
+    from ktrace.report import counted
     from ktrace.tables import escape_controls, size
 
     folder = cache.cache_folder()
@@ -44,5 +45,5 @@ def command(format_: str, clear: bool) -> None:
         times = [f"{when.astimezone():%Y-%m-%d %H:%M}" for when in used]
         sizes = [size(one.size) for one in shown]
         print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))
-    total, word = size(sum(one.size for one in shown)), "trace" if len(shown) == 1 else "traces"
-    print_line(f"{len(shown):,} {word}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")
+    kept, total = counted(len(shown), "trace"), size(sum(one.size for one in shown))
+    print_line(f"{kept}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")

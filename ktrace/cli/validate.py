@@ -9,6 +9,7 @@ import click
 from ktrace.cli._console import print_line, put_answer, tell_issues, write_stdout
 from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, tune_allocator
+from ktrace.report import counted
 from ktrace.tables.annotations import annotation
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
 def _print_text(path: str, result: Validation) -> None:
     for fault in result.faults:
         print_line(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
-    records = f"{result.checked:,} record{'' if result.checked == 1 else 's'}"
+    records = counted(result.checked, "record")
     if result.faults:
         print_line(f"{path}: not valid ({records} checked)")
     else:
