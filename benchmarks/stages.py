@@ -55,11 +55,11 @@ def measure(source: str, output: str, jobs: str) -> dict[str, Clocks]:
     from ktrace.cli._start import tune_allocator
 
     tune_allocator()  # as the command does
-    from ktrace.output import write
+    import ktrace.stages.order as stage
     from ktrace.pipeline.convert import convert
 
     stages.add("start-up", (0.0, 0.0))
-    order = write.order
+    order = stage.order
 
     def ordered(batches: Any, *args: Any, **options: Any) -> Any:
         start = _now()
@@ -67,7 +67,7 @@ def measure(source: str, output: str, jobs: str) -> dict[str, Clocks]:
         stages.add("order", start)
         return timeline
 
-    write.order = ordered
+    stage.order = ordered
     start = _now()
     convert(source, output, overwrite=True, jobs=int(jobs))
     stages.add("writing", start)
