@@ -19,6 +19,7 @@ Reading removes one apostrophe, so that every text comes back as it was, in eith
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -153,7 +154,7 @@ def texts(source: Source) -> Iterator[RecordRun | Fault]:
 
 def table_record(heads: list[str], path: str) -> str | None:
     """The record of a table with these heads, None for the union of all. Raises DamagedInput."""
-    double = sorted({head for head in heads if heads.count(head) > 1})
+    double = sorted(head for head, times in Counter(heads).items() if times > 1)
     record = record_of_columns(heads)
     if double or (record is None and not {"record", "source", "id"} <= set(heads)):
         raise DamagedInput(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.input.source import Sample, Source
 from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.csv_blocks import distinct_headings
 from ktrace.kit.text.headings import FIGURES, Heading, cell_quantity, figure
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.tables import Below, Row, SampleLines, Table, may_have_tables, read_tables
@@ -25,14 +26,7 @@ _ROWS = 200
 
 def columns_of(headings: Sequence[Heading]) -> tuple[str, ...]:
     """The names of columns, with '#2' and so on where several have the same heading."""
-    names: list[str] = []
-    for head in headings:
-        number, name = 1, head.text
-        while name in names:
-            number += 1
-            name = f"{head.text}#{number}"
-        names.append(name)
-    return tuple(names)
+    return distinct_headings([head.text for head in headings])
 
 
 def any_table(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -347,8 +348,8 @@ def _manifest(members: dict[str, _Member], names: dict[str, str], machines: dict
         rank, host = rank_of(process, member.catalog), host_of(process, member.catalog)
         words = [f"rank {rank}"] if rank is not None else [source]
         shown[source] = " ".join([*words, *([f"on {host}"] if host else [])])
-    ambiguous = [source for source, name in shown.items() if list(shown.values()).count(name) > 1]
-    shown |= {source: f"{shown[source]} ({source})" for source in ambiguous}
+    times = Counter(shown.values())
+    shown |= {source: f"{name} ({source})" for source, name in shown.items() if times[name] > 1}
     first = next(iter(members))
     reference = {"file": names[first], "machine": shown[first], "clock": "BOOTTIME"}
     files: list[dict[str, Any]] = []

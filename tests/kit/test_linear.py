@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ktrace.conversion import Conversion
+from ktrace.converters.csv.reader import table_record
 from ktrace.converters.table import probe, recognise
 from ktrace.converters.torch_table.grid import rule
 from ktrace.converters.webllm import read as read_webllm
+from ktrace.errors import DamagedInput
 from ktrace.input.source import Sample, Source
+from ktrace.kit.columnar.csv_blocks import distinct_headings
 from ktrace.kit.text.headings import cell_quantity, heading
 from ktrace.kit.text.layouts import Words
 from ktrace.kit.text.tables import SampleLines, read_tables
@@ -44,6 +48,11 @@ def _probe(text: str) -> object:
     return probe(Sample("some.txt", text.encode()))
 
 
+def _refuse(text: str) -> None:
+    with suppress(DamagedInput):
+        table_record(text.split(","), "t.csv")
+
+
 @pytest.mark.parametrize(
     ("work", "before", "unit", "behind"),
     [
@@ -64,6 +73,8 @@ def _probe(text: str) -> object:
         pytest.param(_probe, "name (ms) ", "1", "\n", id="digits behind a heading"),
         pytest.param(_probe, "", "name_", "\n", id="names after one another"),
         pytest.param(rule, "", "-", "x", id="a rule that is none"),
+        pytest.param(lambda text: distinct_headings(text.split(",")), "", "a,", "", id="headings that are equal"),
+        pytest.param(_refuse, "record,source,id", ",a", "", id="columns that are equal"),
     ],
 )
 def test_the_time_grows_with_the_text(work: Callable[[str], object], before: str, unit: str, behind: str) -> None:

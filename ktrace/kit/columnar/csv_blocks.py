@@ -237,7 +237,9 @@ class CsvBlocks(LineAccount):
             cells = cells[:-1]
         has_units = len(below) == len(cells) and self._units(below)
         units = tuple(cell.strip() for cell in below) if has_units else ("",) * len(cells)
-        table = CsvTable(self._tables, self._line - 1, _distinct(cells), units, what, dialect._replace(bare=self._bare))
+        table = CsvTable(
+            self._tables, self._line - 1, distinct_headings(cells), units, what, dialect._replace(bare=self._bare)
+        )
         self._tables += 1
         if has_units:
             self._begin(self._line, len(following))
@@ -278,15 +280,17 @@ class CsvBlocks(LineAccount):
                 yield from self._other(number, line)
 
 
-def _distinct(cells: Sequence[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+def distinct_headings(cells: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns by their headings: Name, Name#2 where it stands again, #3 where a third column has none."""
+    names: dict[str, None] = {}
+    counts: dict[str, int] = {}
     for index, cell in enumerate(cells, 1):
-        name, number = cell or f"#{index}", 1
-        while name in found:
-            number += 1
-            name = f"{cell}#{number}"
-        found[name] = None
-    return tuple(found)
+        name = cell or f"#{index}"
+        while name in names:
+            counts[cell] = counts.get(cell, 1) + 1
+            name = f"{cell}#{counts[cell]}"
+        names[name] = None
+    return tuple(names)
 
 
 def _chunk(stream: BinaryIO, number: int) -> bytes:
