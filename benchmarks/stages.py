@@ -52,7 +52,7 @@ class Stages:
 def measure(source: str, output: str, jobs: str) -> dict[str, Clocks]:
     """Converts in this process, and returns stage -> CPU seconds of all threads, of the main thread."""
     stages = Stages()
-    from ktrace.cli._start import tune_allocator
+    from ktrace.parallel.startup import tune_allocator
 
     tune_allocator()  # as the command does
     import ktrace.stages.order as stage

@@ -7,7 +7,7 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-# Imports make no garbage that is worth a search; `ktrace.cli._start` turns the collection on when work begins.
+# Imports make no garbage that is worth a search; `ktrace.parallel.startup` turns the collection on when work begins.
 gc.disable()
 
 from ktrace.cli import main  # noqa: E402

@@ -468,32 +468,6 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-_STARTED = """
-import gc, os, sys, ktrace.__main__
-assert not gc.isenabled()
-from ktrace.cli._start import import_pyarrow
-import_pyarrow()
-print("pandas" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 10_000)
-print(os.environ.get("OPENBLAS_NUM_THREADS"), len(os.listdir("/proc/self/task")))
-import pandas
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
-def test_what_a_start_leaves_out() -> None:
-    threads = {}
-    for wanted in ("None", "5"):
-        environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
-        environment |= {"OPENBLAS_NUM_THREADS": wanted} if wanted != "None" else {}
-        run = [sys.executable, "-c", _STARTED]
-        done = subprocess.run(run, capture_output=True, text=True, check=True, env=environment)
-        first, second = done.stdout.splitlines()
-        assert first == "False True True"
-        kept, _, threads[wanted] = second.partition(" ")
-        assert kept == wanted
-    assert int(threads["5"]) == int(threads["None"]) + min(5, len(os.sched_getaffinity(0))) - 1
-
-
 def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     run = f"{sys.executable} -m ktrace convert <(cat {LOG}) -o {tmp_path / 'o.jsonl'}"
     done = subprocess.run(["bash", "-c", run], capture_output=True, check=False, timeout=60)

@@ -13,9 +13,9 @@ from ktrace.cli._options import (
     selection_options,
 )
 from ktrace.cli._programs import json_option
-from ktrace.cli._start import import_pyarrow
 from ktrace.errors import InputError
 from ktrace.parallel.interruption import INTERRUPTION
+from ktrace.parallel.startup import import_pyarrow
 from ktrace.pipeline.selection import BatchOptions, Selection
 from ktrace.report import counted
 

@@ -7,7 +7,7 @@ import click
 from ktrace.cli._console import Progress, heading, print_line, put_answer, tell_issues
 from ktrace.cli._options import inputs_argument, selection_options
 from ktrace.cli._programs import json_option
-from ktrace.cli._start import import_pyarrow, tune_allocator
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.report import counted
 from ktrace.tables import escape_controls

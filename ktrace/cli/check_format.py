@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.cli._console import write_stdout
-from ktrace.cli._start import import_pyarrow
 from ktrace.errors import UsageError
+from ktrace.parallel.startup import import_pyarrow
 from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ktrace.cli._options import (
     to_option,
 )
 from ktrace.cli._programs import check_account, json_option
-from ktrace.cli._start import import_pyarrow, tune_allocator
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import Selection, Unaligned
 from ktrace.report import Report
 

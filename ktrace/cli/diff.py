@@ -25,8 +25,8 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.page.render import WRITTEN
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:

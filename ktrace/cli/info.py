@@ -22,7 +22,7 @@ from ktrace.cli._console import (
 )
 from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
-from ktrace.cli._start import import_pyarrow
+from ktrace.parallel.startup import import_pyarrow
 from ktrace.pipeline.selection import Selection
 from ktrace.tables import Cell, Column, Table, duration, escape_controls, size
 from ktrace.tables.text import as_text

@@ -10,8 +10,8 @@ import click
 from ktrace.cli._console import heading, print_line, print_table, put_answer, tell_issues
 from ktrace.cli._options import overwrite_option, selection_options
 from ktrace.cli._programs import json_option
-from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
+from ktrace.parallel.startup import import_pyarrow
 from ktrace.pipeline.selection import Selection
 from ktrace.report import counted
 from ktrace.tables import duration, escape_controls, shortened

@@ -11,8 +11,8 @@ import click
 
 from ktrace.cli._console import print_line
 from ktrace.cli._options import as_size, limits_option
-from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import KtraceError, import_extra
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 
 if TYPE_CHECKING:
     from ktrace.analysis.answers.mcp.session import Session

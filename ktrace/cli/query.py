@@ -30,8 +30,8 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import UsageError
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.tables import escape_controls
 

@@ -30,7 +30,7 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, tune_allocator
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from ktrace.cli._console import print_line, put_answer, tell_issues, write_stdout
 from ktrace.cli._options import limits_option
-from ktrace.cli._start import import_pyarrow, tune_allocator
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.report import counted
 from ktrace.tables.annotations import annotation
 

@@ -17,9 +17,9 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import KtraceError
 from ktrace.parallel.interruption import INTERRUPTION
+from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import ReadOptions, Selection
 from ktrace.report import counted
 

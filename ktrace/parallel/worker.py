@@ -23,6 +23,10 @@ from typing import Any
 
 def main() -> None:
     """Answers calls until there are no more."""
+    from ktrace.parallel.startup import import_pyarrow, tune_allocator
+
+    tune_allocator()
+    import_pyarrow()
     calls, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

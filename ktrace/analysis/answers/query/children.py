@@ -233,7 +233,12 @@ def _command() -> list[str]:
     home = str(Path(ktrace.__file__).resolve().parents[1])
     absolute = (str(Path(one).resolve()) for one in module_folders())
     folders = [one for one in (*absolute, home) if one != here or one == home]
-    code = f"import sys; sys.path[:] = {folders!r}; from ktrace.analysis.answers.query.child import main; main()"
+    code = f"""import sys
+sys.path[:] = {folders!r}
+from ktrace.parallel.startup import import_pyarrow
+import_pyarrow()
+from ktrace.analysis.answers.query.child import main
+main()"""
     return [sys.executable, "-I", "-S", "-c", code]
 
 

@@ -1,4 +1,4 @@
-"""What commands do first: set the allocator, and import pyarrow without what no command needs.
+"""What processes of ktrace do first: set the allocator, and import pyarrow without what none needs.
 
 `tune_allocator` makes the C library's allocator keep freed memory for reuse. Every batch frees arrays of about
 100 kB and allocates new ones. By default glibc returns the memory to the system and requests it again, page by page,
