@@ -57,7 +57,7 @@ class Stated:
                 rows.extend(to_rows(Batch("summaries", columns)))
 
     def _repeat(self, columns: pa.RecordBatch) -> None:
-        """Adds figures that are stated again and again, of something else each time; gives up where there are others."""
+        """Adds figures that are stated again and again, of something else each time; gives up where others are."""
         if self._repeated is None or not len(columns):
             return
         stated = {"name", "unit", "scope", "value"} <= {*columns.schema.names}
