@@ -389,9 +389,8 @@ class _Summarised:
     def summary(self, questions: Sequence[Question] = (), instead: Sequence[Question] = ()) -> Summary:
         """The summary, with the answers to these questions, and where nothing can be added up to others `instead`."""
         events, catalog = self._events, self._gathered.catalog
-        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key] or sorted(
-            {shape["source"] for shape in events.shapes} | self._tables.keys()
-        )
+        stated = (entry.key["source"] for entry in catalog.of("source") if "source" in entry.key)  # once for each host
+        sources = list(dict.fromkeys(stated)) or sorted({row["source"] for row in events.shapes} | self._tables.keys())
         sources = sources or [one["source"] for one in self._report.inputs]
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
