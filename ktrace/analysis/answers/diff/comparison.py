@@ -8,8 +8,8 @@ Diff("monday", "tuesday")   per "step"
 Tables have all figures for programs, the main ones for users:
 
 by kernel, average per step
-kernel         a         b     change  change   each  calls  spread  noise
-softmax 1.200 ms  1.380 ms  +0.180 ms  +15.0% +15.0%      4    1.2%  clear
+kernel         a         b     change  change per call  calls  spread  noise
+softmax 1.200 ms  1.380 ms  +0.180 ms  +15.0%   +15.0%      4    1.2%  clear
 
 A pipeline fails at more time than before, by more than the limit, and not within noise.
 """
