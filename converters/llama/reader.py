@@ -161,6 +161,9 @@ class LlamaLog(LineReader):
     def _add(self, place: SlotPlace, timing: Timing) -> None:
         """Adds a figure: of a slot in a log with times as an event, else as a summary."""
         slot, at = place.slot, place.at
+        if timing.rate is not None:
+            name, rate = f"{timing.label} rate", {"value": timing.rate, "unit": "tokens/s"}
+            self._rows.summary("metric", name, metric="tokens_per_second", scope=place.scope, ts=at, **rate)
         if slot is not None and at is not None and timing.label in (PROMPT, GENERATION):
             before = self._prompts.pop(slot, None)
             if before:

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -86,6 +86,16 @@ class Commands(click.Group):
         if word not in COMMANDS and not word.startswith("-"):
             raise click.UsageError(_no_command(word), ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:  # such as --json, where --format takes that form
+            options = error.ctx.command.params if error.ctx else ()
+            forms = next((getattr(one.type, "choices", ()) for one in options if one.name == "format_"), ())
+            if (form := error.option_name.lstrip("-")) in forms:
+                error.possibilities = [f"--format {form}"]
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -302,6 +302,9 @@ def write_figures(
     else:
         content = text(tables) if limits.bytes is None else fitted(tables, text, limits.bytes)
     write_text(content, output, overwrite=overwrite)
+    if output != "-" and is_terminal():
+        open_it = ". Open it in a browser" if form == "html" else ""
+        print_line(f"{output}, {size(Path(output).stat().st_size)}{open_it}", err=True)
 
 
 def _typed() -> str:

@@ -28,6 +28,7 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
     tune_allocator()
     import_pyarrow()
     from ktrace.analysis.answers.summary.compute import summarise
+    from ktrace.analysis.answers.summary.screen import inputs_of
     from ktrace.analysis.questions.checks import CHECKS, PREFIX, failures, sentence
 
     with Progress(inputs) as progress:
@@ -39,7 +40,7 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
         clocks = summary.report.clocks if summary.report else []
         put_answer("check", {"sound": not broken, "failed": failed, "laws": laws, "clocks": clocks})
     else:
-        heading(f"{', '.join(summary.sources)}: {_result(len(broken), len(summary.checks) - len(broken))}")
+        heading(f"{inputs_of(summary)}: {_result(len(broken), len(summary.checks) - len(broken))}")
         for one in summary.checks:
             print_line(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
             for row in one.evidence:

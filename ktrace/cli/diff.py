@@ -9,6 +9,7 @@ import click
 
 from ktrace.cli._console import (
     Progress,
+    beyond_screen,
     check_output,
     figures_option,
     format_of,
@@ -167,6 +168,8 @@ def command(
     tables = diff.tables(few if cuts_changes else None, full=form in ("csv", "json", "xlsx"))
     if form == "csv" and len(by) == 1 and not within.tables:
         tables = [table for table in tables if table.name == by[0]]
+    if form == "text" and output == "-" and beyond_screen(tables) and tables[0].sentences:
+        tables.append(tables[0])  # the verdict, which has scrolled away
     title = f"{diff.name_a} -> {diff.name_b}"
     if form in FORMATS:
         from ktrace.analysis.answers.diff.gated import gated

@@ -76,9 +76,10 @@ def command(path: str, format_: str, selection: Selection) -> None:
     print_line(f"  {info.report.line()}")
     if info.report.bytes.skipped:
         print_line(f"  {escape_controls(info.report.bytes.line())}")
-    heading("contents")
     kinds = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
-    print_table(("record", "kind", "rows"), kinds, right=[2])
+    heading("contents" if kinds else "no contents")
+    if kinds:
+        print_table(("record", "kind", "rows"), kinds, right=[2])
     for title, lines in info.about.items():
         heading(title)
         for line in lines:

@@ -54,6 +54,12 @@ function inFile(data) {
   const { cells, names: all } = data, [lane, bucket, name, own, begun] = cells, base = data.about.shift;
   const part = (from, to) => [Math.floor(from / 2 ** base), Math.ceil(to / 2 ** base)];
   const used = (numbers) => Object.fromEntries([...numbers].map((one) => [one, all[one]]));
+  const first = new Map(), alike = {}; // names that are shown alike, by short name and operation, are one
+  for (const [one, [short, operation]] of Object.entries(all)) {
+    const label = JSON.stringify([short, operation]);
+    if (!first.has(label)) first.set(label, Number(one));
+    alike[one] = first.get(label);
+  }
   return {
     about: () => data.about,
     level(from, to, shift) {
@@ -90,14 +96,15 @@ function inFile(data) {
         const table = sums[data.tables[lane[at]]];
         if (data.tables[lane[at]] !== "") slices += begun[at];
         if (!table) continue;
-        const sum = table.get(name[at]) ?? [0, 0];
-        table.set(name[at], [sum[0] + own[at], sum[1] + begun[at]]);
+        const sum = table.get(alike[name[at]]) ?? [0, 0];
+        table.set(alike[name[at]], [sum[0] + own[at], sum[1] + begun[at]]);
       }
+      const totals = Object.fromEntries(Object.entries(sums).map(([title, table]) => [title, [...table.values()].reduce((all, [ns]) => all + ns, 0)]));
       const heaviest = (table) => [...table].map(([one, sum]) => [one, ...sum]).sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 40);
       const [device, host, ranges] = [heaviest(sums.device), heaviest(sums.host), heaviest(sums.ranges)];
       const devices = data.about.groups.filter((one) => one.lane !== null).map((one) => ({ name: one.name, busy: busy[one.lane] ?? 0 }));
       const length = Math.min(last * 2 ** base, data.about.length) - first * 2 ** base;
-      return { length, slices, devices, device, host, ranges, names: used([...device, ...host, ...ranges].map((row) => row[0])) };
+      return { length, slices, devices, device, host, ranges, totals, names: used([...device, ...host, ...ranges].map((row) => row[0])) };
     },
     idle: (from, to) => ({ causes: from <= 0 && to >= data.about.length ? data.idle : null }),
     found(words) {
@@ -353,7 +360,7 @@ async function tell() {
     return element("div", { className: "device" }, element("span", { className: "name", textContent: one.name, title: one.name }), meter, element("span", { textContent: text }));
   }), ...others);
   for (const [id, title] of [["device", "Top device work"], ["host", "Top CPU work, self time"], ["ranges", "Longest ranges"]]) {
-    const all = found[id].reduce((sum, row) => sum + row[1], 0);
+    const all = found.totals[id];
     const lines = found[id].slice(0, 15).map(([name, ns, n]) => {
       const [short, operation, full] = found.names[name];
       const chip = element("span", { className: "chip" });

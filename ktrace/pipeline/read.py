@@ -286,7 +286,8 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
             "has no launches with metrics",
             path=path,
             expected="a report of Nsight Compute, or its printed output",
-            remedy="ncu --set full -o metrics ./app, then --metrics metrics.ncu-rep",
+            remedy="ncu --set full -o metrics ./app, then --metrics metrics.ncu-rep; counters of other profilers are "
+            "read with their own kernels, without --metrics",
         )
     report.merge(account)
     report.inputs += account.inputs

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -115,10 +116,15 @@ def canonical_inputs(paths: Sequence[str], report: Report) -> list[str]:
                 "is a folder without a canonical file",
                 path=path,
                 expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
-                remedy="convert it first: ktrace convert IN -o OUT.jsonl",
+                remedy=_convert(path),
             )
         files += canonical
     return files
+
+
+def _convert(path: str) -> str:
+    """How to make a canonical file of an input."""
+    return f"convert it first: ktrace convert {quote(path)} -o OUT.jsonl"
 
 
 def _format(source: Source) -> str:
@@ -130,7 +136,7 @@ def _format(source: Source) -> str:
             "isn't a canonical file",
             path=source.path,
             expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
-            remedy="convert it first: ktrace convert IN -o OUT.jsonl",
+            remedy=_convert(source.path),
         )
     return max(matches)[1]
 

@@ -50,7 +50,7 @@ class Column:
     Figures that are `signed` are changes: people see +1.200 ms. Those that are `factors`, too, are percent of what was
     before: people see 4.1x instead of +310.0%. A column that `decides` stays next to the first one where a terminal is
     too narrow for all; rows with that text in it matter less, and are dim where there are colours. `spoken` has what
-    people read instead of some codes, which programs get.
+    people read instead of some codes, which programs get; `title` is what they read instead of the name.
     """
 
     name: str
@@ -59,6 +59,12 @@ class Column:
     decides: str = ""
     factors: bool = False
     spoken: Mapping[str, str] = field(default_factory=dict, hash=False)
+    title: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The column's heading for people."""
+        return self.title or self.name
 
     @property
     def key(self) -> str:
@@ -256,6 +262,11 @@ def _short(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) >= 0.1 or not value else f"{value:.3g}"
 
 
+def _four_digits(value: float) -> str:
+    """A figure with four digits, a greater one whole."""
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 10**15 else f"{value:.4g}"
+
+
 def _scaled(value: float, unit: str) -> str:
     """A figure with a prefix: 1.234 kJ, 56.789 J, 12.345 mJ, 7.000 uJ."""
     for factor, prefix in ((1e3, "k"), (1, ""), (1e-3, "m")):
@@ -265,7 +276,7 @@ def _scaled(value: float, unit: str) -> str:
 
 
 _WRITTEN: dict[str, Callable[[float], str]] = {
-    "": lambda value: str(value) if isinstance(value, int) else f"{value:.4g}",
+    "": lambda value: str(value) if isinstance(value, int) else _four_digits(value),
     "ns": duration,
     "%": lambda value: f"{value:,.1f}%",
     "B": size,
@@ -353,7 +364,11 @@ class Limits:
         names = [after] if after is not None else names
         for name in names:
             if name not in keys and name != FINDINGS:
-                raise UsageError(f"there is no table '{name}'", expected=", ".join(dict.fromkeys([*keys, FINDINGS])))
+                raise UsageError(
+                    f"there is no table '{name}'",
+                    expected=", ".join(dict.fromkeys([*keys, FINDINGS])),
+                    remedy="what --by adds needs --by, too",
+                )
         chosen = [table for table in tables if not names or table.key in names]
         if begin:
             chosen = [replace(table, rows=table.rows[begin:], begin=begin) for table in chosen]

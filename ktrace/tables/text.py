@@ -83,7 +83,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     if table.sentences:
         return "".join(f"{line}\n" for row in table.rows for line in _wrapped(escape_controls(str(row[0])), width))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
-    heads = [column.name for column in table.columns]
+    heads = [column.heading for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
     widths = _column_widths(table.columns, natural, width)
     columns = (shortened_apart(cells, wide, _cut) for cells, wide in zip(zip(*rows, strict=True), widths, strict=False))
@@ -96,7 +96,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
             lines.append(_line(cells, styles, table.columns, widths, places))
     if table.more:
         lines.append(styled(f"... and {table.more:,} more", DIM, colour))
-    lines += map(escape_controls, table.notes)
+    lines += (line for note in table.notes for line in _wrapped(escape_controls(note), width))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -316,7 +316,7 @@ def _pipes(table: Table) -> str:
     if table.sentences:
         return " ".join(escaped(escape_controls(str(row[0]))) for row in table.rows) + "\n"
     lines = [f"### {escaped(escape_controls(table.title))}", ""] if table.title else []
-    lines.append(_row(escaped(column.name) for column in table.columns))
+    lines.append(_row(escaped(column.heading) for column in table.columns))
     lines.append(_row("---:" if column.unit else ":---" for column in table.columns))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     columns = (shortened_apart(cells, _LONGEST) for cells in zip(*rows, strict=True))

@@ -261,13 +261,13 @@ class Trace:
         return Trace(aligned(batches, alignment, report, labels.inputs), report)
 
     def summary(
-        self, by: Sequence[str] | None = None, *, tree: bool = False, rules: str | Path | None = None
+        self, by: str | Sequence[str] | None = None, *, tree: bool = False, rules: str | Path | None = None
     ) -> Summary:
         """Summarises where the time went, as `ktrace.summary` does for inputs.
 
         Parameters
         ----------
-        by : sequence of str, optional
+        by : str ("op,shape") or sequence of str, optional
             The groups to compute; by default all.
         tree : bool, optional
             Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names.
@@ -297,11 +297,11 @@ class Trace:
         from ktrace.naming.taxonomy import taxonomy
         from ktrace.stages.names import with_operations
 
-        rules_, report = taxonomy(rules), self._counted()
+        rules_, report, by = taxonomy(rules), self._counted(), by.split(",") if isinstance(by, str) else by
         return summary_of(with_operations(self.batches(), rules_, report), report, rules_, by, tree=tree)
 
     def diff(
-        self, other: Trace | Summary | str | Path, by: Sequence[str] | None = None, *, total: bool = False
+        self, other: Trace | Summary | str | Path, by: str | Sequence[str] | None = None, *, total: bool = False
     ) -> Diff:
         """Compares this trace with another one, as `ktrace.diff` does for inputs.
 

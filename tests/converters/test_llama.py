@@ -25,6 +25,11 @@ def rows(path: Path, record: str) -> list[dict[str, Any]]:
     return [{name: values[i] for name, values in columns.items() if values[i] is not None} for i in range(len(table))]
 
 
+def stated(path: Path) -> list[dict[str, Any]]:
+    """The summaries other than the rates that stand beside times."""
+    return [row for row in rows(path, "summaries") if row["metric"] != "tokens_per_second"]
+
+
 def test_a_real_log_of_a_server() -> None:
     if not REAL.exists():
         pytest.skip("the real log is not at hand (../shared/corpus/made/llama_server)")
@@ -32,7 +37,7 @@ def test_a_real_log_of_a_server() -> None:
     printed = re.findall(r"print_timing: .*\| +([a-z ]+) time = +([\d.]+) ms", text)
     durations = {label: [Decimal(ms) * 10**6 for name, ms in printed if name == label] for label, _ in printed}
     assert len(re.findall("print_timing: ", text)) == 8
-    events, summaries = rows(REAL, "events"), rows(REAL, "summaries")
+    events, summaries = rows(REAL, "events"), stated(REAL)
     for label in ("prompt eval", "eval"):
         assert [row["dur"] for row in events if row["name"] == label] == durations[label]
     totals = [row["total"] for row in summaries if row["kind"] == "total"]
@@ -40,6 +45,8 @@ def test_a_real_log_of_a_server() -> None:
     assert sum(totals) == 10_973_090_000
     assert [row["value"] for row in summaries if row["metric"] == "graphs reused"] == [10, 24]
     assert len(events) + len(summaries) == 8
+    rates = [Decimal(rate) for rate in re.findall(r"([\d.]+) tokens per second\)", text)]
+    assert [row["value"] for row in rows(REAL, "summaries") if row["unit"] == "tokens/s"] == [*map(float, rates)]
     # a prompt begins when its task does, within a ms
     began = re.findall(r"^0\.(\d\d)\.(\d{3})\.(\d{3}) .*processing task", text, re.MULTILINE)
     starts = [int(s + ms + us) * 1000 for s, ms, us in began]
@@ -64,12 +71,12 @@ def test_slots_of_a_server() -> None:
         "ms_per_token": 6.26,
         "tokens_per_second": 159.68,
     }
-    metrics = [(row["metric"], row["value"]) for row in rows(OURS / "server-two-slots-with-times.log", "summaries")[1:]]
+    metrics = [(row["metric"], row["value"]) for row in stated(OURS / "server-two-slots-with-times.log")[1:]]
     assert metrics == [("graphs reused", 18), ("draft acceptance", 0.625)]
 
 
 def test_figures_of_all_versions() -> None:
-    found = rows(OURS / "tools-of-four-years.log", "summaries")
+    found = stated(OURS / "tools-of-four-years.log")
     figures = [(row["scope"][-1], row["name"], row.get("total"), row.get("count"), row.get("avg")) for row in found]
     assert figures == [
         ("llama_print_timings", "load", 1_234_560_000, None, None),
@@ -170,7 +177,7 @@ def test_services_a_restart_and_progress() -> None:
         ("range", "run 2 slot 2", 29_900_010_000, 100_000_000, None),
     ]
     assert json.loads(found[0]["args"]) == {"n_decoded": 220, "tg": 73.25, "task": 3}
-    assert [(row["name"], row["scope"], row["total"]) for row in rows(path, "summaries")] == [
+    assert [(row["name"], row["scope"], row["total"]) for row in stated(path)] == [
         ("prompt eval", ["slot 0", "task 7"], 60_000_000),
         ("eval", ["slot 0", "task 7"], 80_000_000),
         ("load", ["llama_perf_context_print"], 15_000_000),

@@ -52,9 +52,9 @@ def test_columns_of_directions_may_be_texts_or_numbers() -> None:
     assert numbers.to_pylist() == ["HtoD", None, None]
 
 
-def test_only_the_suffix_of_the_descriptor_is_taken_off() -> None:
-    names = pa.array(["add.kd", "add(int) [clone .kd]", "add(int) (.kd)", "add.kd.x", ".kd", None])
-    assert rocm.short_names(names).to_pylist() == ["add", "add(int)", "add(int)", None, None, None]
+def test_kernels_with_the_suffix_of_the_descriptor_have_short_names() -> None:
+    names = pa.array(["add.kd", "add(int) [clone .kd]", "void ns::add<float, 4>(int) (.kd)", "add.kd.x", ".kd", None])
+    assert rocm.short_names(names).to_pylist() == ["add", "add", "add", None, None, None]
 
 
 def test_agents_are_numbers() -> None:

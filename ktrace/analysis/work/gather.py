@@ -51,12 +51,12 @@ _NS = "ns"
 
 #: What to ask of an input that has counters alone, such as a log of a device's power and clocks.
 _READINGS = (
-    ' Its counters: ktrace query IN "select device, name, unit, count(*), min(value), avg(value), max(value) '
+    ' Its counters: ktrace query {input} "select device, name, unit, count(*), min(value), avg(value), max(value) '
     "from events where kind = 'counter' group by all order by all\""
 )
 
 #: The same of one that has figures without times.
-_FIGURES = ' Its figures: ktrace query IN "from summaries"'
+_FIGURES = ' Its figures: ktrace query {input} "from summaries"'
 
 
 class Samples:
@@ -240,9 +240,10 @@ class WorkInput:
         """The step of each meaning, once all batches have been seen."""
         return [meaning.step for meaning in self.meanings]
 
-    def hints_when_empty(self) -> str:
-        """Hints at commands that have an answer where nothing can be added up."""
-        return (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
+    def hints_when_empty(self, input: str) -> str:
+        """Hints at commands that have an answer where nothing can be added up; `input` is what they are asked of."""
+        hints = (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
+        return hints.format(input=input)
 
     def collect_host(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""

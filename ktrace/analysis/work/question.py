@@ -32,7 +32,10 @@ Key = Callable[[Shape], str]
 
 
 class Labels:
-    """Keys of the rows of some sources. Names of several devices include source and host if needed."""
+    """Keys of the rows of some sources. Names of several devices include source and host if needed.
+
+    Where each source has a rank of its own, that stands for it.
+    """
 
     def __init__(self, catalog: Catalog, devices: set[tuple[Any, ...]]) -> None:
         """`devices` are (source, host, device) of all work."""
@@ -40,6 +43,9 @@ class Labels:
         self._by_source = len({source for source, _, _ in devices}) > 1
         self._by_host = len({(source, host) for source, host, _ in devices}) > len({source for source, _, _ in devices})
         self._by_device = len(devices) > 1
+        ranks = {source: catalog.rank(source) for source, _, _ in devices}
+        each_has_its_own = None not in ranks.values() and len({*ranks.values()}) == len(ranks)
+        self._names = {source: f"rank {rank}" if each_has_its_own else source for source, rank in ranks.items()}
         self._keys: dict[str, Key] = {
             "kernel": kernel_of,
             "stream": self.stream,
@@ -66,7 +72,7 @@ class Labels:
     def device(self, place: tuple[str, str | None, int | None]) -> str:
         """The name of a device."""
         source, host, device = place
-        words = [source] if self._by_source else []
+        words = [self._names.get(source, source)] if self._by_source else []
         words += [host] if self._by_host and host else []
         return " ".join([*words, "device" if device is None else f"device {device}"])
 

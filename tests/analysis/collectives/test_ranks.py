@@ -321,7 +321,7 @@ def test_a_source_without_collectives_keeps_its_unix_time(tmp_path: Path) -> Non
 def test_what_decides_is_first_on_a_narrow_terminal(tmp_path: Path) -> None:
     table, ranks = answer(write(tmp_path, job())).tables(brief=True)
     lines = as_text([table], width=80).splitlines()
-    assert lines[1].split() == ["collective", "group", "busbw", "skew", "last", "count"]
+    assert lines[1].split() == ["collective", "group", "busbw", "skew", "last", "rank", "count"]
     assert max(map(len, lines[1 : 1 + len(table.rows)])) <= 80
     row = next(line for line in lines if line.startswith("all_reduce 4.2 MB"))
     assert row.split()[3:5] == ["0", "default_pg"]

@@ -54,6 +54,15 @@ def test_all_three_agree(path: Path, tmp_path: Path) -> None:
     overview = Overview(Stored(folder), "")
     heavy = overview.heavy((0, overview.length))
     assert sorted(one["busy"] for one in heavy["devices"]) == sorted(use.busy for use in uses)
+    labels = [heavy["names"][row[0]][:2] for row in heavy["device"]]
+    assert len({*labels}) == len(labels)
+    if heavy["totals"]["device"] == summary.total and "kernel" in summary.groups:  # no streams overlap
+        shown = dict.fromkeys((name for name, _ in labels), 0)
+        for (name, _), (_, time, _) in zip(labels, heavy["device"], strict=True):
+            shown[name] += time
+        whole = {group.key: group.total for group in summary.groups["kernel"]}
+        assert {name: time for name, time in shown.items() if time > whole.get(name, time)} == {}
+        assert max(shown.values()) == max(whole.values())
     if len(summary.sources) == 1:  # clocks of several differ
         assert heavy["length"] == summary.longest
     is_one = len(summary.sources) == 1  # of several some may have tables alone, which have no time to be drawn at

@@ -83,7 +83,7 @@ def test_copies_alone_tell_nothing_of_idle_time(tmp_path: Path) -> None:
 def test_the_host_alone_has_a_heaviest_call(tmp_path: Path) -> None:
     facts = found(written(tmp_path / "host.jsonl", [host("cudaMalloc", 0, 900), host("cudaFree", 1_000, 1_100)]))
     call = facts.pop("heaviest.call")
-    assert (call.subject["call"], call.value, call.of, facts) == ("cudaMalloc", 900, "time of the host", {})
+    assert (call.subject["call"], call.value, call.of, facts) == ("cudaMalloc", 900, "host time", {})
     assert call.evidence[0].id is None and call.evidence[0].end_ns == 900
 
 

@@ -55,7 +55,7 @@ def test_calls_and_operators_are_of_the_host_and_bare_ranges_may_be_of_anything(
     lines += [{**row, "id": at, "kind": kind, "ts": 100 * at, "dur": 50} for at in range(3)]
     path = tmp_path / "run.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    assert ("step takes the most time of the host" in said(path)) is (kind != "range")
+    assert ("step takes the most host time" in said(path)) is (kind != "range")
     assert ("step takes the most recorded time" in said(path)) is (kind == "range")
 
 
@@ -81,8 +81,8 @@ def test_processes_of_blocks_are_inside_kernels(names: tuple[str, str], of: str,
     ("heading", "first", "of"),
     [
         ("Action", "fit", "time in the table"),
-        ("CPU function", "fit", "time of the host"),
-        ("Action", "cudaLaunchKernel", "time of the host"),
+        ("CPU function", "fit", "host time"),
+        ("Action", "cudaLaunchKernel", "host time"),
     ],
 )
 def test_a_table_that_names_nobody_is_the_table(heading: str, first: str, of: str, tmp_path: Path) -> None:

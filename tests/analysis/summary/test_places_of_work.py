@@ -238,10 +238,10 @@ def test_several_inputs_and_ranks(tmp_path: Path) -> None:
     found = ktrace.summary(paths)
     assert found.sources == ["r0", "r1"]
     assert totals(found, "rank") == {"1": 21, "0": 20}
-    assert totals(found, "device") == {"r1 device 0": 21, "r0 device 0": 20}
+    assert totals(found, "device") == {"rank 1 device 0": 21, "rank 0 device 0": 20}
     assert [(use.label, use.rank, use.busy) for use in found.devices] == [
-        ("r0 device 0", 0, 15),
-        ("r1 device 0", 1, 15),
+        ("rank 0 device 0", 0, 15),
+        ("rank 1 device 0", 1, 15),
     ]
     assert totals(found, "source") == {"r1": 21, "r0": 20}
     assert (found.total, found.count) == (41, 4)

@@ -8,16 +8,18 @@ Diff("monday", "tuesday")   per "step"
 Tables have all figures for programs, the main ones for users:
 
 by kernel, average per step
-kernel         a         b     change  change   each  calls  spread  noise
-softmax 1.200 ms  1.380 ms  +0.180 ms  +15.0% +15.0%      4    1.2%  clear
+kernel         a         b     change  change per call  calls  spread  noise
+softmax 1.200 ms  1.380 ms  +0.180 ms  +15.0%   +15.0%      4    1.2%  clear
 
 A pipeline fails at more time than before, by more than the limit, and not within noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktrace.analysis.answers.diff import (
@@ -162,6 +164,9 @@ class Diff(Framed):
 #: Ways of matching that the table doesn't mention.
 _PLAIN = ("name", "short name", "")
 
+#: So many devices have rows of their own for people; of more the median, and so many that changed the most.
+_APART, _MOST_CHANGED = 4, 2
+
 #: Shown figures of a device: heading, attribute of `DeviceUse`.
 _USE = (
     ("span", "span"),
@@ -186,7 +191,7 @@ def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
         shown = heading_of(by, diff.b.work)
         shown_tables.append(_changes(by, f"by {shown}{of}", by if full else shown, diff, rows, full, top))
     if diff.devices:
-        shown_tables.append(_devices(diff.devices))
+        shown_tables.append(_devices(diff.devices) if full or len(diff.devices) <= _APART else _spread(diff.devices))
     shown_tables[0].notes.extend(diff.notes)
     return [*prose("verdict", diff.verdict), *shown_tables]
 
@@ -215,7 +220,7 @@ def _short(heading: str, unit: str) -> tuple[Column, ...]:
         Column("b", unit),
         change,
         Column("change", "%", signed=True, factors=True),
-        Column("each", "%", signed=True, factors=True),
+        Column("each", "%", signed=True, factors=True, title="per call"),
         Column("calls", "count"),
         Column("spread", "%"),
         Column("noise", decides="within noise"),
@@ -280,7 +285,7 @@ def _full(heading: str, unit: str) -> tuple[Column, ...]:
         Column("count b", "count"),
         Column("average a", unit),
         Column("average b", unit),
-        Column("each", "%", signed=True, factors=True),
+        Column("each", "%", signed=True, factors=True, title="per call"),
         Column("median a", "ns"),
         Column("median b", "ns"),
         Column("noise"),
@@ -354,6 +359,36 @@ def _devices(devices: Sequence[DeviceChange]) -> Table:
         Column("share b", "%"),
     )
     return Table("device use", "device utilisation, whole trace", columns, [row for of in devices for row in _use(of)])
+
+
+def _spread(devices: Sequence[DeviceChange]) -> Table:
+    """The same of many devices: the median of each figure, and the devices that changed the most."""
+    whole = _devices(devices)
+    by_use: dict[Cell, list[tuple[Cell, ...]]] = {}
+    for row in whole.rows:
+        by_use.setdefault(row[1], []).append(row)
+    rows: list[tuple[Cell, ...]] = []
+    for use, alike in by_use.items():
+        a, b, _, *shares = (_middle(cells) for cells in list(zip(*alike, strict=True))[2:])
+        rows.append(("median", use, a, b, _difference(a, b), *shares))
+    most = sorted(devices, key=lambda one: -_changed(one))[:_MOST_CHANGED]
+    rows += [row for one in most for row in _use(one)]
+    title = f"{whole.title}: the median of {len(devices):,} devices, and the {len(most)} that changed most"
+    return replace(whole, title=title, rows=rows)
+
+
+def _middle(cells: Iterable[Cell]) -> float | None:
+    """The median of the figures that are known."""
+    figures = [cell for cell in cells if isinstance(cell, (int, float))]
+    return median(figures) if figures else None
+
+
+def _changed(change: DeviceChange) -> float:
+    """By how much more or less time a device computes, communicates and is idle."""
+    if change.a is None or change.b is None:
+        return math.inf
+    uses = ("compute", "exposed_communication", "exposed_copies", "idle")
+    return sum(abs(getattr(change.b, use) - getattr(change.a, use)) for use in uses)
 
 
 def _use(change: DeviceChange) -> list[tuple[Cell, ...]]:

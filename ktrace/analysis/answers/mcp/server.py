@@ -19,6 +19,7 @@ from ktrace.analysis.answers.mcp.answers import as_text, cut, sendable
 from ktrace.analysis.answers.mcp.session import Session
 from ktrace.analysis.answers.mcp.tools import TOOLS, Tool, checked
 from ktrace.errors import KtraceError, UsageError, error_text
+from ktrace.naming.alike import near
 from ktrace.tables import shortened
 
 _TRY = "check the name, and the space in TMPDIR"
@@ -74,12 +75,25 @@ def server_of(session: Session) -> Server[Any]:
     )
 
 
+#: Commands, and what else a tool may be called by -> the tool.
+_CALLED = {
+    **dict.fromkeys(("summary", "summarize", "summarise", "breakdown"), "overview"),
+    **dict.fromkeys(("info", "read", "load"), "open"),
+    **dict.fromkeys(("convert", "view"), "export"),
+    **dict.fromkeys(("check", "verdict"), "findings"),
+    **dict.fromkeys(("sql",), "query"),
+    "diff": "compare",
+}
+
+
 def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The answer of a tool, or what went wrong: {"error": {"kind": ..., "message": ..., "remedy": ...}}."""
     try:
         tool = TOOLS.get(name)
         if tool is None:
-            raise UsageError(f"there is no tool '{shortened(name, 100)}'", expected=", ".join(TOOLS))
+            meant = [_CALLED[name]] if name in _CALLED else near(name, tuple(TOOLS), 1)
+            remedy = f"did you mean {meant[0]}?" if meant else None
+            raise UsageError(f"there is no tool '{shortened(name, 100)}'", expected=", ".join(TOOLS), remedy=remedy)
         with session.access.in_force():
             return sendable(tool.run(session, **checked(tool, arguments)))
     except KtraceError as error:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -348,7 +349,8 @@ class _Summarised:
         """The note that nothing can be added up, unless it is another question that the source answers."""
         if any(name in answers for name in INSTEAD):
             return "There is no device work and no host call: the source is about memory."
-        more = self._gathered.hints_when_empty()
+        paths = [one["path"] for one in self._report.inputs]
+        more = self._gathered.hints_when_empty(quote(paths[0]) if len(paths) == 1 else "IN...")
         return f"There is nothing to add up: no device work and no calls of the host.{more}"
 
     def _take_events(self) -> list[DeviceUse]:
@@ -387,9 +389,8 @@ class _Summarised:
     def summary(self, questions: Sequence[Question] = (), instead: Sequence[Question] = ()) -> Summary:
         """The summary, with the answers to these questions, and where nothing can be added up to others `instead`."""
         events, catalog = self._events, self._gathered.catalog
-        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key] or sorted(
-            {shape["source"] for shape in events.shapes} | self._tables.keys()
-        )
+        stated = (entry.key["source"] for entry in catalog.of("source") if "source" in entry.key)  # once for each host
+        sources = list(dict.fromkeys(stated)) or sorted({row["source"] for row in events.shapes} | self._tables.keys())
         sources = sources or [one["source"] for one in self._report.inputs]
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
@@ -449,10 +450,13 @@ class _Summarised:
         )
 
     def _askable(self, answers: Mapping[str, Answer]) -> tuple[str, ...]:
-        """The questions about device work that the input can answer, in the order in which they are named."""
-        if self._work != "events":
-            return ()
+        """The questions that the input can answer, in the order in which they are named; of the host fewer."""
         gathered, steps = self._gathered, self._marked.steps
+        if self._work != "events":
+            sources = {row["source"] for row in self._events.shapes}
+            ranks = {self._labels.rank(source) for source in sources} - {None}
+            of_host = {"collective": "collective" in answers, "rank": len(ranks) > 1, "step": len(steps) > 1}
+            return tuple(name for name, is_known in of_host.items() if is_known)
         names, kinds = gathered.spans.names, gathered.spans.kinds
         could = {
             "phase": any(one.phase is not None or one.generate == LOOP for one in gathered.meanings),

@@ -26,7 +26,7 @@ class Nature(NamedTuple):
 
 
 NATURES = {
-    "host": Nature("time of the host", "what the host did", "calls, operators or ranges of the host"),
+    "host": Nature("host time", "host activity", "calls, operators or ranges of the host"),
     "requests": Nature("time of requests", "requests", "requests, and their parts where these are stated"),
     "warps": Nature("time of warps", "ranges inside kernels", "ranges inside kernels, of all warps"),
     "spans": Nature("time of asynchronous spans", "asynchronous spans", "asynchronous spans, of requests or tasks"),

@@ -97,6 +97,15 @@ _WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "straggler")
 
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
+#: What the name of a format begins with -> what measures how far a kernel is from the peak of its device.
+_PEAK = "Measure how far its kernels are from the device's peak:"
+_PEAK_OF = (
+    (("rocprof", "rocpd", "rpd", "roctracer"), f"{_PEAK} rocprof-compute profile."),
+    (("nsys", "nvprof", "nvvp"), f"{_PEAK} ncu --set full; ktrace convert --metrics puts that on the timeline."),
+    (("xctrace",), f"{_PEAK} Xcode's Metal debugger, by its performance limiters."),
+    (("webllm", "ort-web", "console"), f"{_PEAK} no browser does; count the operations and bytes of a kernel."),
+)
+
 
 _INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
 
@@ -111,8 +120,7 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
     if one.code == "idle.unknown" and one.details.get("host_recorded"):
         return _NO_REASON
     if one.code in ("idle", "idle.unknown"):
-        options = (what for names, what in _HOST_OF if formats and all(name.startswith(names) for name in formats))
-        return next(options, _NOT_KNOWN)
+        return _of_format(_HOST_OF, formats) or _NOT_KNOWN
     if one.code in ("idle.host_late", "outside"):
         # What to do about a host that is late: by what it was in, or how long the gaps are
         if not one.details.get("host_recorded", True):
@@ -135,5 +143,10 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
     if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
         return f"{_UNBALANCED} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):
-        return _INSIDE if "inside" in askable else _HEAVIEST
+        return _INSIDE if "inside" in askable else _of_format(_PEAK_OF, formats) or _HEAVIEST
     return _REMEDIES.get(one.code, "")
+
+
+def _of_format(options: Sequence[tuple[tuple[str, ...], str]], formats: Sequence[str]) -> str:
+    """The option for the profiler of all these formats; "" for others, and where none is known."""
+    return next((what for names, what in options if formats and all(one.startswith(names) for one in formats)), "")

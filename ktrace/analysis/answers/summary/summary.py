@@ -70,7 +70,8 @@ class StepUse(msgspec.Struct, frozen=True):
 class Setting(msgspec.Struct, frozen=True):
     """How sources were recorded: the number of ranks of their job, versions by name, tools, the names of formats.
 
-    `hosts` are the names of machines, `unix_offset` is unix time minus the time of the clock that all share, in ns.
+    `hosts` are the names of machines, `unix_offset` is unix time minus the time of the clock that all share, in ns,
+    `without_tool` the sources that name no tool.
     """
 
     ranks: int | None = None
@@ -79,6 +80,7 @@ class Setting(msgspec.Struct, frozen=True):
     formats: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     unix_offset: int | None = None
+    without_tool: tuple[str, ...] = ()
 
     @classmethod
     def from_catalog(cls, catalog: Catalog) -> Setting:
@@ -100,7 +102,8 @@ class Setting(msgspec.Struct, frozen=True):
         named = {key: ", ".join(sorted(values)) for key, values in versions.items()}
         hosts = tuple(dict.fromkeys(str(host) for entry in catalog if (host := entry.key.get("host"))))
         offsets = {clock.unix_offset for clock in catalog.of("clock")}
-        return cls(greatest, named, tools, formats, hosts, offsets.pop() if len(offsets) == 1 else None)
+        untold = tuple(str(entry.key.get("source")) for entry in catalog.of("source") if not entry.facts.get("tool"))
+        return cls(greatest, named, tools, formats, hosts, offsets.pop() if len(offsets) == 1 else None, untold)
 
 
 @dataclass(repr=False)
@@ -162,11 +165,12 @@ class Summary(Framed):
         """The tools that recorded it, as sources state them, else as their formats are called."""
         from ktrace.input.format import all_formats
 
-        if self.setting.tools or self.report is None:
-            return [*self.setting.tools]
-        read = {one["format"] for one in self.report.inputs}
+        told, untold = [*self.setting.tools], self.setting.without_tool
+        if self.report is None or (told and not untold):
+            return told
+        read = {one["format"] for one in self.report.inputs if not told or one.get("source") in untold}
         titles = [one.title for one in all_formats() if one.name in read and not one.title.startswith("any ")]
-        return [re.split(r" \(|[:,]", title)[0] for title in titles]
+        return [*told, *(re.split(r" \(|[:,]", title)[0] for title in titles)]
 
     @property
     def formats(self) -> tuple[str, ...]:

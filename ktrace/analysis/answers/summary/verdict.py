@@ -20,6 +20,7 @@ from ktrace.analysis.questions.checks import check_of, failures, is_check, sente
 from ktrace.analysis.questions.collectives.hang import said
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.gaps import NO_SPAN
 from ktrace.naming.short_names import spelled_alike
 from ktrace.report import counted
 from ktrace.tables import brief, percent, shortened, size
@@ -258,8 +259,10 @@ def _more(one: Finding) -> str:
     if "ranks_waited_ns" in told:
         return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them"
     if "host_was_in" in told:
-        host = shortened(str(told["host_was_in"]), _WIDTH)
-        return f"; the CPU was longest in {host}, {brief(float(told['host_time_ns'] or 0))}"
+        host, time = shortened(str(told["host_was_in"]), _WIDTH), brief(float(told["host_time_ns"] or 0))
+        if host == NO_SPAN:
+            return f"; for {time} of it the CPU was in no recorded call or range"
+        return f"; the CPU was longest in {host}, {time}"
     if told.get("cause") in _BETWEEN:
         gaps = int(told["gaps"] or 0)
         return f", in {counted(gaps, 'gap')} of {brief(one.value / gaps)} on average"

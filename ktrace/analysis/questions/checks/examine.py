@@ -70,8 +70,34 @@ def examine(recording: Recording) -> list[Finding]:
         found = [one for one in found if one.code != _LITTLE]
     if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
         found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
-    found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
+    of_profiler = _of_profiler(recording)
+    found = [
+        replace(one, remedy=one.remedy or of_profiler.get(one.code.removeprefix(PREFIX)) or check_of(one).remedy)
+        for one in found
+    ]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
+
+
+#: What the names of formats begin with -> how their profilers record what a failed check misses.
+_BY_PROFILER = {
+    ("rocprof", "rocpd", "rpd", "roctracer"): {
+        "launches_lost": "Record the device, too (rocprofv3 --sys-trace), or give all files of the run "
+        "(*_kernel_trace.csv, *_memory_copy_trace.csv).",
+    },
+}
+
+
+def _of_profiler(recording: Recording) -> dict[str, str]:
+    """How the profiler of all inputs records what a failed check misses, by check."""
+    formats = _formats(recording)
+    of_all = (what for names, what in _BY_PROFILER.items() if formats and all(one.startswith(names) for one in formats))
+    return next(of_all, {})
+
+
+def _formats(recording: Recording) -> list[str]:
+    """The formats of the inputs, and of those that canonical inputs were made of."""
+    known = [entry.facts["format"] for entry in recording.gathered.catalog.of("source") if "format" in entry.facts]
+    return known or [one["format"] for one in recording.report.inputs]
 
 
 _API = KINDS.index("api")
@@ -686,9 +712,7 @@ def _of_tables(recording: Recording) -> Iterator[Finding]:
         if launches and not has_work and not _is_of_calls_alone(rows, recording):
             figures = "launches", launches, "count", launches, "launches"
             yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
-    known = [entry.facts["format"] for entry in recording.gathered.catalog.of("source") if "format" in entry.facts]
-    formats = known or [one["format"] for one in recording.report.inputs]
-    is_plain = all(one in _PLAIN for one in formats)  # elsewhere such rows never ran
+    is_plain = all(one in _PLAIN for one in _formats(recording))  # elsewhere such rows never ran
     unreadable = (recording.without if is_plain else 0) + _doubts(recording).issues.get("bad-record", 0)
     if recording.tables and not len(recording.work) and unreadable:
         yield Finding(PREFIX + "rows_unreadable", "rows", unreadable, "count")

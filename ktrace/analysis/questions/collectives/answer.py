@@ -133,9 +133,10 @@ def tables(answer: CollectivesAnswer, top: int | None = None, *, brief: bool = F
 
 #: In brief what decides comes first: a terminal shows the rest below.
 _BRIEF = (
-    *(Column("collective"), Column("group"), Column("busbw", "B/s"), Column("skew", "ns"), Column("last")),
-    *(Column("count", "count"), Column("ranks", "count"), Column("median", "ns"), Column("p95", "ns")),
-    *(Column("transfer", "ns"), Column("algbw", "B/s"), Column("skew p95", "ns")),
+    *(Column("collective"), Column("group"), Column("busbw", "B/s"), Column("skew", "ns")),
+    *(Column("last", title="last rank"), Column("count", "count"), Column("ranks", "count")),
+    *(Column("median", "ns"), Column("p95", "ns"), Column("transfer", "ns")),
+    *(Column("algbw", "B/s"), Column("skew p95", "ns")),
 )
 
 _FULL = (
@@ -144,7 +145,7 @@ _FULL = (
     *(Column("time", "ns"), Column("median", "ns"), Column("p95", "ns"), Column("transfer", "ns")),
     *(Column("algbw", "B/s"), Column("busbw", "B/s"), Column("matched", "count")),
     *(Column("skew", "ns"), Column("skew p95", "ns"), Column("skew max", "ns")),
-    *(Column("last"), Column("last", "%")),
+    *(Column("last", title="last rank"), Column("last", "%", title="of them")),
 )
 
 
@@ -179,7 +180,7 @@ def _stragglers(answer: CollectivesAnswer, top: int | None, brief: bool) -> Tabl
     ranks = answer.ranks
     if brief and top is not None and len(ranks) > top:
         ranks = sorted(ranks, key=lambda one: -(one.others_waited.total if one.others_waited else 0))
-    columns = [Column("rank"), Column("last", "count"), Column("last", "%")]
+    columns = [Column("rank"), Column("last", "count", title="last in"), Column("last", "%", title="of all")]
     columns += [Column("others waited", "ns"), Column("each median", "ns"), Column("each max", "ns")]
     columns += [Column("waited", "ns")]
     columns += [] if brief else [Column("own median", "ns"), Column("own max", "ns"), Column("matched", "count")]

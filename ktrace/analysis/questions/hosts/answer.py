@@ -91,7 +91,7 @@ class HostCosts(msgspec.Struct, frozen=True):
         for row in shown:
             cells = figures(row, whole)
             rows.append((*self._names(row, brief), *(cells[place[name]] for name in order)))
-        what = "device time" if device else "time of the host"
+        what = "device time" if device else "host time"
         title = f"{what} by {TITLES[self.by]}" if self.by in TITLES else f"{what} in the call tree"
         return [Table(self.by, title, (*names, *heads), rows, self.notes, len(self.rows) - len(rows))]
 

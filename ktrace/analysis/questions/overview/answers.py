@@ -21,7 +21,7 @@ from ktrace.model.arrays import AnyArray
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Node, Track, arrange, natural
 from ktrace.naming.phases import phase_of
-from ktrace.naming.short_names import short_name
+from ktrace.naming.short_names import without_release
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.store.joins import each_group
 
@@ -193,7 +193,7 @@ class Overview:
 
     @cached_property
     def _labels(self) -> list[tuple[str, str]]:
-        """What each name is called in short, and its operation; of the host the kind."""
+        """What each name is called in short, and its operation; of the host as a summary calls it, and the kind."""
         rules = taxonomy(None)
         labelled = []
         for name in self.stored.names:
@@ -202,12 +202,8 @@ class Overview:
                 labelled.append((labels.short_name or name.name, labels.operation or OTHER))
             else:
                 phase = phase_of(name.name) if name.kind in ("range", "op") else None
-                labelled.append(
-                    (
-                        short_name(name.name) if name.kind in ("op", "api") else name.name,
-                        phase.phase if phase else name.kind,
-                    )
-                )
+                shown = without_release(name.name) if name.kind == "api" else name.name
+                labelled.append((shown, phase.phase if phase else name.kind))
         return labelled
 
     @cached_property
@@ -290,12 +286,12 @@ class Overview:
         """What is heavy in a part of the time, on devices and on the host, and how idle devices are."""
         cells = self._sums(span)
         start, stop = self.absolute(span)
-        used, tables = set[int](), {}
+        used, tables, totals = set[int](), {}, {}
         tabled = self.tables[cells.lane]
         for title in TABLES:
-            rows = self._heaviest(cells.where(tabled == title))
-            used.update(row[0] for row in rows)
-            tables[title] = rows
+            of_table = cells.where(tabled == title)
+            tables[title], totals[title] = self._heaviest(of_table), int(of_table.time.sum())
+            used.update(row[0] for row in tables[title])
         busy = {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(cells)}
         devices = [
             {"name": group["name"], "busy": busy.get(group["lane"], 0)}
@@ -307,6 +303,7 @@ class Overview:
             "slices": int(cells.count[tabled != ""].sum()),
             "devices": devices,
             **tables,
+            "totals": totals,
             "names": self.named(used),
         }
 
@@ -320,10 +317,15 @@ class Overview:
         ]
         return np.array(of_tracks + [""] * (len(lanes.all) - len(of_tracks)))
 
-    @staticmethod
-    def _heaviest(cells: LaneCells) -> list[tuple[int, int, int]]:
-        """The heaviest names with their time and count."""
-        names, which = np.unique(cells.name, return_inverse=True)
+    @cached_property
+    def _alike(self) -> AnyArray:
+        """For each name the first one that is shown as it is, by short name and operation."""
+        first: dict[tuple[str, str], int] = {}
+        return np.array([first.setdefault(label, number) for number, label in enumerate(self._labels)], np.int64)
+
+    def _heaviest(self, cells: LaneCells) -> list[tuple[int, int, int]]:
+        """The heaviest names with their time and count; those that are shown alike are one."""
+        names, which = np.unique(self._alike[cells.name], return_inverse=True)
         time, count = (np.bincount(which, column, len(names)).astype(np.int64) for column in (cells.time, cells.count))
         order = np.lexsort((names, -time))[:HEAVIEST]
         return list(zip(names[order].tolist(), time[order].tolist(), count[order].tolist(), strict=True))
