@@ -44,7 +44,7 @@ from ktrace.stages.order import TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
 
 from .. import field_numbers as f
-from ..wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
+from ..wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, message, varint
 from .fields import (
     CodedField,
     Field,
@@ -131,12 +131,12 @@ _REMEMBERED = 16 << 20
 JSON_TYPE, ARGS_TYPE = 1, 2
 
 #: Their entries of InternedData, written at the start of the sequence.
-TYPE_NAMES = b"".join(
-    bytes_field(
-        f.INTERNED_DATA["debug_annotation_value_type_names"],
-        int_field(f.EVENT_NAME["iid"], number) + bytes_field(f.EVENT_NAME["name"], name),
-    )
-    for number, name in ((JSON_TYPE, b"json"), (ARGS_TYPE, b"args"))
+TYPE_NAMES = message(
+    f.INTERNED_DATA,
+    debug_annotation_value_type_names=[
+        message(f.EVENT_NAME, iid=JSON_TYPE, name="json"),
+        message(f.EVENT_NAME, iid=ARGS_TYPE, name="args"),
+    ],
 )
 
 _ANNOTATION = bytes_tag(f.TRACK_EVENT["debug_annotations"])
@@ -532,7 +532,7 @@ class HostArrows(msgspec.Struct, frozen=True):
             single, value, several = _alone(self.count, rows, flow)
             found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                found.append(TextField(_joined("TrackEvent", [_flows(*several)], self.count)))
+                found.append(TextField(_joined([_flows(*several)], self.count)))
         found += self._correlations()
         return found
 
@@ -549,7 +549,7 @@ class HostArrows(msgspec.Struct, frozen=True):
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [_ids(*several, _SUBMISSION), _ids(at, more, _SUBMISSION), _ids(*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
-            text = TextField(_joined("GpuCorrelation", parts, self.count))
+            text = TextField(_joined(parts, self.count))
             found.append(MessageField(_CORRELATION, b"", [text], text.valid))
         return found
 
@@ -583,7 +583,7 @@ class ArrowBook:
         )
         waits = None
         if waiting.any():
-            waits = _joined("GpuRenderStageEvent", [_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch))
+            waits = _joined([_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch))
         return host, waits, int(np.count_nonzero(~kept))
 
     def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
@@ -625,15 +625,15 @@ def _ids(rows: Int64, ids: Int64, tag: bytes) -> _Fields:
     return rows, VarintField(tag, ids.astype(np.uint64))
 
 
-def _joined(kind: str, parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
-    """The fields of all parts, which are of one kind of message, joined by row; null for a row without any."""
+def _joined(parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
+    """The fields of all parts joined by row; null for a row without any."""
     rows = np.concatenate([part[0] for part in parts])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
     place[order] = np.arange(len(rows))
     places = np.split(place, np.cumsum([len(part[0]) for part in parts])[:-1])
     fields = [Part([field], mine) for (_, field), mine in zip(parts, places, strict=True)]
-    data, ends = encoder(kind, fields, len(rows))()
+    data, ends = encoder(fields, len(rows))()
     bounds = np.concatenate([[0], ends])
     offsets = np.ascontiguousarray(bounds[np.searchsorted(rows[order], np.arange(count + 1))])
     joined = pa.LargeBinaryArray.from_buffers(

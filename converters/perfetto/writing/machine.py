@@ -85,7 +85,7 @@ class Machine:
         """Writes the packets that open the sequences; `clocks` are readings at the start of the trace."""
         self._write(self._host.first(TYPE_NAMES, clocks))
         self._write(self._gpu.first())
-        self._write(packet(self._host.later() + root()))
+        self._write(packet(self._host.later(), track_descriptor=root()))
 
     def write(self, batch: TimelineBatch) -> tuple[int, int]:
         """Writes rows of this machine; returns the number of events kept, and of arrow ends that can't be drawn.
@@ -132,7 +132,7 @@ class Machine:
             self._output.make(make)
         self._report_dropped_counters()
         if info := self._gpus.info():
-            self._write(packet(of_machine(self._machine) + info))
+            self._write(packet(of_machine(self._machine), gpu_info=info))
         for streams, drawn in (
             self._devices.pieces(pieces, self._origin),
             self._devices.roots(found, pieces, taken, steps, self._origin),
@@ -292,8 +292,8 @@ class Machine:
         self._output.write_places(stages)
         self._write(self._devices.fresh())
         for first in range(0, len(self._tracks.fresh), _MANY):
-            some = self._tracks.fresh[first : first + _MANY]
-            self._write(b"".join(packet(self._host.later() + descriptor) for descriptor in some))
+            some, later = self._tracks.fresh[first : first + _MANY], self._host.later()
+            self._write(b"".join(packet(later, track_descriptor=descriptor) for descriptor in some))
         self._tracks.fresh.clear()
         self._write(self._host.interning(self._events.fresh()))
 

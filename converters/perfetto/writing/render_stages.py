@@ -31,7 +31,7 @@ from ktrace.model.tracks import NO_RANK, Process, Track, device_word, host_of, r
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
-from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
+from ..wire import bytes_tag, int_tag, message, varint
 from .arguments import StageArguments, any_of, argument_field, coded, fresh, is_integral, validity, whole
 from .fields import CodedField, Field, MessageField, Part, PieceTable, TextField, VarintField, encoder
 from .kernel_counters import REACHABLE
@@ -248,7 +248,7 @@ class RenderStages:
             for name, column in keyed.items()
             for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
         ]
-        data, ends = encoder("InternedComputeKernel", [Part(fields, np.arange(len(first)))], len(first))()
+        data, ends = encoder([Part(fields, np.arange(len(first)))], len(first))()
         tracks = rows.track[first].tolist()
         start, pieces = 0, []
         named = names.take(pa.array(first)).cast(pa.large_binary()).to_pylist()
@@ -264,7 +264,7 @@ class RenderStages:
         if known is None:
             category, description = STAGES[kind]
             iid = self._gpus.next_specification()
-            known = self._stages[kind, name] = int_field(f.GPU_RENDER_STAGE_EVENT["stage_iid"], iid)
+            known = self._stages[kind, name] = message(f.GPU_RENDER_STAGE_EVENT, stage_iid=iid)
             self._bytes += len(name)
             self._new.append(specification(iid, name.decode("utf-8", "replace"), description, category))
         return known
@@ -276,14 +276,10 @@ class RenderStages:
         known = self._kernels.get((name, arguments))
         if known is None:
             iid = len(self._kernels) + 1
-            known = self._kernels[name, arguments] = int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
-            entry = (
-                int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid)
-                + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
-                + arguments
-            )
+            known = self._kernels[name, arguments] = message(f.GPU_RENDER_STAGE_EVENT, kernel_iid=iid)
+            entry = message(f.INTERNED_COMPUTE_KERNEL, iid=iid, demangled_name=name) + arguments
             self._bytes += len(entry)
-            self._new.append(bytes_field(f.INTERNED_DATA["compute_kernels"], entry))
+            self._new.append(message(f.INTERNED_DATA, compute_kernels=entry))
         return known
 
     def _queue_arguments(self, track: int) -> bytes:
@@ -300,9 +296,7 @@ class RenderStages:
                 "api": None if queue.gpu.api_number else queue.gpu.api or None,  # else the context has it
             }
             bodies = [self._arguments.value(name, value) for name, value in values.items() if value is not None]
-            known = b"".join(bytes_field(f.INTERNED_COMPUTE_KERNEL["args"], body) for body in bodies)
-            if queue.gpu.arch:
-                known += bytes_field(f.INTERNED_COMPUTE_KERNEL["arch"], queue.gpu.arch.encode())
+            known = message(f.INTERNED_COMPUTE_KERNEL, args=bodies, arch=queue.gpu.arch or None)
             self._queue_args[track] = known
         return known
 
@@ -507,11 +501,7 @@ class Queue(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def place(self) -> bytes:
         """The fields of a GpuRenderStageEvent that name its GPU, queue and context."""
-        return (
-            int_field(f.GPU_RENDER_STAGE_EVENT["gpu_id"], self.gpu.number)
-            + int_field(f.GPU_RENDER_STAGE_EVENT["hw_queue_iid"], self.iid)
-            + int_field(f.GPU_RENDER_STAGE_EVENT["context"], self.context)
-        )
+        return message(f.GPU_RENDER_STAGE_EVENT, gpu_id=self.gpu.number, hw_queue_iid=self.iid, context=self.context)
 
 
 class IdCounters(msgspec.Struct, frozen=True):
@@ -578,12 +568,8 @@ class Gpus:
         context = self._contexts.get((pid, gpu.number, track.context))
         if context is None:
             context = self._contexts[pid, gpu.number, track.context] = next(self._numbers.contexts)
-            body = (
-                int_field(f.INTERNED_GRAPHICS_CONTEXT["iid"], context)
-                + int_field(f.INTERNED_GRAPHICS_CONTEXT["pid"], pid)
-                + int_field(f.INTERNED_GRAPHICS_CONTEXT["api"], gpu.api_number)
-            )
-            self._new(bytes_field(f.INTERNED_DATA["graphics_contexts"], body))
+            body = message(f.INTERNED_GRAPHICS_CONTEXT, iid=context, pid=pid, api=gpu.api_number)
+            self._new(message(f.INTERNED_DATA, graphics_contexts=body))
         iid = self.next_specification()
         self._new(specification(iid, name, "", f.RENDER_STAGE_CATEGORY["OTHER"]))
         made = self.queues[number] = Queue(track, iid, gpu, context, pid, process)
@@ -598,9 +584,8 @@ class Gpus:
         self._entries.append(entry)
 
     def info(self) -> bytes:
-        """The packet's field that names the GPUs; empty if there are none."""
-        gpus = b"".join(bytes_field(f.GPU_INFO["gpus"], _gpu(gpu)) for gpu in self.gpus)
-        return bytes_field(f.TRACE_PACKET["gpu_info"], gpus) if gpus else b""
+        """The GpuInfo that names the GPUs; empty if there are none."""
+        return message(f.GPU_INFO, gpus=[_gpu(gpu) for gpu in self.gpus])
 
 
 def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
@@ -645,13 +630,14 @@ def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str
 
 def specification(iid: int, name: str, description: str, category: int) -> bytes:
     """The entry of InternedData for a queue or a stage."""
-    body = int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["iid"], iid)
-    body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["name"], name)
-    if description:
-        body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["description"], description)
-    if category:
-        body += int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["category"], category)
-    return bytes_field(f.INTERNED_DATA["gpu_specifications"], body)
+    body = message(
+        f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION,
+        iid=iid,
+        name=name,
+        description=description or None,
+        category=category or None,
+    )
+    return message(f.INTERNED_DATA, gpu_specifications=body)
 
 
 def _device(track: Track, catalog: Catalog) -> Entry | None:
@@ -666,14 +652,8 @@ def _device(track: Track, catalog: Catalog) -> Entry | None:
 
 
 def _gpu(gpu: Gpu) -> bytes:
-    fields = {
-        f.GPU["name"]: gpu.label,
-        f.GPU["vendor"]: gpu.facts.get("vendor"),
-        f.GPU["model"]: gpu.name,
-        f.GPU["architecture"]: gpu.arch,
-        f.GPU["pci_bdf"]: gpu.facts.get("bus_id"),
-    }
-    return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
+    vendor, bus = (None if fact is None else str(fact) for fact in map(gpu.facts.get, ("vendor", "bus_id")))
+    return message(f.GPU, name=gpu.label, vendor=vendor, model=gpu.name, architecture=gpu.arch, pci_bdf=bus)
 
 
 def with_processes(tracks: Sequence[Track]) -> list[Track]:
