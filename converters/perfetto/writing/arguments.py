@@ -362,8 +362,7 @@ class ArgumentTexts:
             if not self._usable or (len(text) > _DIGITS and _HUGE.search(text)):
                 return None
             columns.add(row, members_of(text))
-        columns.settle()
-        found = columns.finish(0, len(texts))
+        found = columns.finish(len(texts))
         self._keys |= dict.fromkeys(found)
         self._usable = len(self._keys) <= MOST_KEYS and not any(map(ODD_KEY.search, found))
         if not self._usable:

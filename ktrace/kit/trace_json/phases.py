@@ -356,20 +356,15 @@ def slices(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     yield from _rows(draft, rule, task)
 
 
-def begins(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """B: a slice begins on its thread."""
+def halves(events: Events, rule: Rule, task: Task, *, half: str) -> Iterator[Batch]:
+    """B: a slice begins on its thread. E: the innermost one there ends; the name of an E has no meaning."""
     draft = task.timed(Draft.from_events(events))
     draft.keep_as_argument("dur")
-    draft.fill(half="begin")
+    draft.fill(half=half)
     yield from _rows(draft, rule, task)
 
 
-def ends(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """E: the innermost slice of its thread ends. The name of an E has no meaning."""
-    draft = task.timed(Draft.from_events(events))
-    draft.keep_as_argument("dur")
-    draft.fill(half="end")
-    yield from _rows(draft, rule, task)
+begins, ends = partial(halves, half="begin"), partial(halves, half="end")
 
 
 def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
@@ -511,17 +506,18 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
     Flows of a category that repeats `correlation` are folded; its edges between nodes of a graph are waits.
     """
-    dialect, rows = task.dialect, len(events)
+    dialect = task.dialect
     kinds = ["flow", *dict.fromkeys(kind for kind in dialect.flows.values() if kind), ""]
-    kind = by_word(events.columns.get("cat"), rows, lambda cat: kinds.index(dialect.flows.get(cat or "", "flow") or ""))
+    kind = by_word(
+        events.columns.get("cat"), len(events), lambda cat: kinds.index(dialect.flows.get(cat or "", "flow") or "")
+    )
     folded = kind == len(kinds) - 1
     edges = folded & _edges(events)
     if edges.any():
-        yield from _waits_of_nodes(events.where(np.flatnonzero(edges)), task)
+        yield from _waits_of_nodes(events.where(edges), task)
         folded &= ~edges
-        kept = np.flatnonzero(~edges)
-        events, kind, folded, rows = events.where(kept), kind[kept], folded[kept], len(kept)
-        if not rows:
+        events, kind, folded = events.where(~edges), kind[~edges], folded[~edges]
+        if not len(events):
             return
     if folded.any():
         task.report.used(int(folded.sum()), outcome="folded")
@@ -536,14 +532,18 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
         none = ~valid(draft.left["id"]) if has_id else np.full(len(draft), True)
         task.skip("bad-record", "a flow without an id", draft.at[none])
         draft = draft.where(~none)
-    if not len(draft):
-        return
+    if len(draft):
+        yield _flow_links(draft, rule, task)
+
+
+def _flow_links(draft: Draft, rule: Rule, task: Task) -> Batch:
+    """The rows of flows."""
     task.report.used(len(draft))
     _fill(draft)
-    place(draft, rule, dialect)
+    place(draft, rule, task.dialect)
     draft.keep_as_argument("dur")
     draft.keep_as_argument("s")
-    yield draft.batch("links")
+    return draft.batch("links")
 
 
 #: The places of edges: a pid is a device, a tid a stream.
@@ -565,17 +565,11 @@ def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
     draft = Draft.from_events(events)
     draft.left["ph"] = events.columns["ph"]
     draft = task.timed(draft)
-    if not len(draft):
-        return
-    task.report.used(len(draft))
-    leaves = by_word(draft.left["ph"], len(draft), lambda word: int(word == "s"))
-    _fill(draft)
-    draft.fill(link="wait")
-    draft.columns["ts"] = pc.subtract(draft.columns["ts"], pa.array(leaves))
-    place(draft, _NODE, task.dialect)
-    draft.keep_as_argument("dur")
-    draft.keep_as_argument("s")
-    yield draft.batch("links")
+    if len(draft):
+        leaves = by_word(draft.left["ph"], len(draft), lambda word: int(word == "s"))
+        draft.fill(link="wait")
+        draft.columns["ts"] = pc.subtract(draft.columns["ts"], pa.array(leaves))
+        yield _flow_links(draft, _NODE, task)
 
 
 def _fill(draft: Draft) -> None:
@@ -823,7 +817,7 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     group = phase * _MOST_RULES + np.where(ruled[phase], rule, 0)
     for number in np.flatnonzero(np.bincount(group)).tolist():
         handler, rule_number = divmod(number, _MOST_RULES)
-        yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
+        yield events.where(group == number), _ORDER[handler], numbers.rules[rule_number]
 
 
 def _by_process(events: Events, processes: Mapping[int, Rule], numbers: _Numbers, other: int) -> Int64:
@@ -852,12 +846,3 @@ def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
     if calls:
         found &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
     return found
-
-
-def events_at(events: Events, mask: Bools) -> Events:
-    """The events for which the mask is true, without columns that none of them has."""
-    if mask.all():
-        return events
-    index = pa.array(np.flatnonzero(mask))
-    taken = {name: column.take(index) for name, column in events.columns.items()}
-    return Events(events.at[mask], {name: column for name, column in taken.items() if column.null_count < len(column)})
