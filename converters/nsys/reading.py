@@ -96,6 +96,11 @@ class NsysTracks:
         self.processes.update(number for number in pc.unique(numbers).to_pylist() if number is not None)
         return {"pid": pc.bit_wise_and(pc.shift_right(numbers, 24), LOW)}
 
+    def work(self, block: Block, *, work: bool = True) -> dict[str, pa.Array | None]:
+        """Returns the columns of `process` and of `device`."""
+        process = self.process(block)
+        return {**process, **self.device(block, process.get("pid"), work=work)}
+
     def device(self, block: Block, pid: pa.Array | None, *, work: bool = True) -> dict[str, pa.Array | None]:
         """Returns the columns `device`, `context` and `stream`, and the GPU's other number as an argument.
 

@@ -11,7 +11,7 @@ far, not the whole table, and is the same object until it grows. Process and thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.masks import present
-from ktrace.store.joins import positions
+from ktrace.store.joins import distinct_rows, positions
 
 #: Columns of whole numbers in any table, in lower case.
 NUMBERS = frozenset(
@@ -186,6 +186,13 @@ def distinct_words(words: Iterable[str | None]) -> tuple[pa.Int32Array, pa.Strin
     places: dict[str, int] = {}
     indices = [None if word is None else places.setdefault(word, len(places)) for word in words]
     return pa.array(indices, pa.int32()), pa.array(list(places), pa.string())
+
+
+def distinct_tuples(columns: Sequence[pa.Array | None], rows: int) -> tuple[Int64, list[tuple[Any, ...]]]:
+    """Returns for each row the index of its combination of values, and the combinations; None is a column of nulls."""
+    given = [pa.nulls(rows, pa.int64()) if column is None else column for column in columns]
+    first, number = distinct_rows(given, rows)
+    return number, list(zip(*(column.take(pa.array(first)).to_pylist() for column in given), strict=True))
 
 
 #: Up to this id, a table of all ids is faster than a search, even with few strings.

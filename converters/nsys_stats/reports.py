@@ -58,17 +58,8 @@ TRACE = Columns(
         *("throughput", "throughput (mbps)", "thru", "src mem kd", "dst mem kd", "green ctx", "local mem"),
         *("shrd mem exec", "result", "t pri", "dur child", "dur non child", "lvl", "num child", "range id"),
         *("parent id", "range stack", "orig start", "orig duration", "style", "numgpuops", "kind", "tag", "rank"),
-        *(
-            "peer rank",
-            "root rank",
-            "coll send size",
-            "coll recv size",
-            "send wait rate",
-            "send wait rate (ticks/ms)",
-            "guid",
-            "hwid",
-            "vmid",
-        ),
+        *("peer rank", "root rank", "coll send size", "coll recv size", "send wait rate"),
+        *("send wait rate (ticks/ms)", "guid", "hwid", "vmid"),
     ),
 )
 
