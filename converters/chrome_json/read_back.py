@@ -52,8 +52,7 @@ class Head:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        result: list[dict[str, Any]] = self.about.get("rows", [])
-        return result
+        return self.about.get("rows", [])
 
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:

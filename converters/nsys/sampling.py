@@ -211,8 +211,7 @@ def _lists(block: Block, times: list[str]) -> tuple[list[object], list[object], 
 
 def _values(column: pa.Array | None, rows: int) -> list[object]:
     """The values of a column; of one that the table doesn't have, nulls."""
-    values: list[object] = [None] * rows if column is None else column.to_pylist()
-    return values
+    return [None] * rows if column is None else column.to_pylist()
 
 
 def _whole_numbers(text: object) -> Iterator[tuple[str, int]]:

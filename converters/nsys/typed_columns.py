@@ -84,8 +84,7 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
 
 
 def _lost(before: pa.Array, after: pa.Array) -> Bools:
-    lost: Bools = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
-    return lost
+    return pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
 
 
 def as_numbers(column: pa.Array) -> pa.Int64Array:
@@ -164,8 +163,7 @@ def filled(column: pa.Array | None, rows: int, null: int) -> Int64:
     """Returns the numbers of a column with `null` in place of null, or in every row without a column."""
     if column is None:
         return np.full(rows, null, np.int64)
-    numbers: Int64 = (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
-    return numbers
+    return (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
 
 
 def filled_part(part: pa.Table, name: str, null: int) -> Int64:

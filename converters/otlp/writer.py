@@ -246,8 +246,7 @@ class Writer:
 
 def _points(batch: TimelineBatch) -> list[bool]:
     """Which rows have no end among the edges: points, and device work that may overlap."""
-    points: list[bool] = (~slice_rows(batch)).tolist()
-    return points
+    return (~slice_rows(batch)).tolist()
 
 
 def _resources(timeline: Timeline) -> dict[Process, tuple[int, dict[str, Any]]]:

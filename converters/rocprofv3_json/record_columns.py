@@ -40,8 +40,7 @@ class Shape:
         for _ in range(2):
             if self._decode is not None:
                 try:
-                    rows: list[object] = self._decode(text)
-                    return rows
+                    return self._decode(text)
                 except msgspec.ValidationError:
                     pass
             self._learn(msgspec.json.decode(text, type=list[dict[str, Any]]))

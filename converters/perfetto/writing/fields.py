@@ -149,8 +149,7 @@ class TextField:
 
     def encode(self, at: int) -> bytes:
         """The text of a row."""
-        text: bytes = self.texts[at].as_py()
-        return text
+        return self.texts[at].as_py()
 
     def step(self) -> Step:
         """Describes the field to compiled code."""

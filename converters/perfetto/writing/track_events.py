@@ -82,8 +82,7 @@ def source_columns(batch: Batch, reserved: Set[str], texts: ArgumentTexts) -> di
 def _kind_not_implied(category: pa.Array, kind: pa.Array) -> Bools:
     """Returns which rows have a category that doesn't imply their kind."""
     codes, implied = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _IMPLIED_KINDS, _OTHER)
-    result: Bools = (implied >= 0) & ((codes != implied) | (implied == _OTHER))
-    return result
+    return (implied >= 0) & ((codes != implied) | (implied == _OTHER))
 
 
 #: Kind -> number; category -> number of the kind that it implies.
