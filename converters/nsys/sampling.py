@@ -205,13 +205,8 @@ def plain(name: str) -> str:
 def _lists(block: Block, times: list[str]) -> tuple[list[object], list[object], list[object]]:
     columns = [column for name in times if (column := block.get(name)) is not None and pa.types.is_int64(column.type)]
     ts = pc.coalesce(*columns).to_pylist() if columns else [None] * len(block)
-    kinds, texts = (_values(block.get(name), len(block)) for name in ("typeId", "data"))
+    kinds, texts = (block.or_nulls(name).to_pylist() for name in ("typeId", "data"))
     return ts, kinds, texts
-
-
-def _values(column: pa.Array | None, rows: int) -> list[object]:
-    """The values of a column; of one that the table doesn't have, nulls."""
-    return [None] * rows if column is None else column.to_pylist()
 
 
 def _whole_numbers(text: object) -> Iterator[tuple[str, int]]:

@@ -71,7 +71,7 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
             changed[name] = as_fractions(column)
         else:
             continue
-        lost = _lost(column, changed[name]) & good
+        lost = pc.and_(pc.is_valid(column), pc.is_null(changed[name])).to_numpy(zero_copy_only=False) & good
         for row in np.flatnonzero(lost).tolist():
             expected = "an integer" if key in NUMBERS else "a number"
             detail = f"{name} is {column[row].as_py()!r:.80}, not {expected}"
@@ -81,10 +81,6 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
         return block
     block = block.replaced(changed)
     return block if good.all() else block.filter(pa.array(good))
-
-
-def _lost(before: pa.Array, after: pa.Array) -> Bools:
-    return pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
 
 
 def as_numbers(column: pa.Array) -> pa.Int64Array:

@@ -559,6 +559,8 @@ class GpuPackets:
                 self._context.observer.observe_counter(counter.name, events.ts[owner[which == one]])
         for counter, _ in known:
             self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
+        by_ktrace = self._context.by_ktrace
+        timing = ["derived" if by_ktrace and counter.description == DERIVED else "measured" for counter, _ in known]
         columns = {
             "source": constant(self._context.source(), len(rows)),
             "id": pa.array(given.start[rows] + base + (_IDS if self._context.by_ktrace else 0)),
@@ -570,7 +572,7 @@ class GpuPackets:
             .take(pa.array(which))
             .dictionary_encode(),
             "value": pa.array(value[rows], mask=~(whole.has(parts.count) | real.has(parts.count))[rows]),
-            "timing": words([self._timing(counter) for counter, _ in known], which),
+            "timing": words(timing, which),
         }
         machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
         if machine.any() and not self._context.by_ktrace:
@@ -606,9 +608,6 @@ class GpuPackets:
         if iid != (1 << 64) - 1:
             known, gpu = self._interned(state, iid, gpu)
         return known.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
-
-    def _timing(self, counter: CounterSpec) -> str:
-        return "derived" if self._context.by_ktrace and counter.description == DERIVED else "measured"
 
     def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)

@@ -529,7 +529,8 @@ class HostArrows(msgspec.Struct, frozen=True):
             single, value, several = _alone(self.count, rows, flow)
             found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                found.append(TextField(_joined([_flows(*several)], self.count)))
+                rows, flow = several
+                found.append(TextField(_joined([(rows, FixedField(_FLOW, flow.astype(np.uint64)))], self.count)))
         found += self._correlations()
         return found
 
@@ -611,10 +612,6 @@ def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple
 
 #: Rows, and a field of each.
 _Fields = tuple[Int64, Field]
-
-
-def _flows(rows: Int64, flows: Int64) -> _Fields:
-    return rows, FixedField(_FLOW, flows.astype(np.uint64))
 
 
 def _ids(rows: Int64, ids: Int64, tag: bytes) -> _Fields:

@@ -67,6 +67,9 @@ class Descriptors:
         self._ranks: dict[int, int] = {}
         self._lanes: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[int, str, str | None], int] = {}
+        #: Uuids that the sidecar has yet to explain: the index of the track, and name and unit of a counter.
+        self.new_lanes: list[tuple[int, int, dict[str, str]]] = []
+        self.new_counters: list[tuple[int, int, dict[str, str]]] = []
         self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog, alone=alone)
@@ -173,6 +176,7 @@ class Descriptors:
             node = self._nodes[number]
             uuid = self._node(node) if lane == 0 else self._lane(node)
             self._lanes[number, lane] = uuid
+            self.new_lanes.append((uuid, number, {}))
         return uuid
 
     def process(self, number: int) -> tuple[int, str]:
@@ -207,14 +211,6 @@ class Descriptors:
             node = self._parents[id(node)]
         return " ".join(reversed(names))
 
-    def lanes(self) -> Iterator[tuple[int, int]]:
-        """Yields uuid and index in the timeline of each track that has a uuid."""
-        return ((uuid, number) for (number, _), uuid in self._lanes.items())
-
-    def counters(self) -> Iterator[tuple[int, int, str, str | None]]:
-        """Yields uuid, index in the timeline, name and unit of each counter that has a uuid."""
-        return ((uuid, *key) for key, uuid in self._counters.items())
-
     def expect_counters(self, series: Iterable[tuple[int, str, str | None]]) -> None:
         """Decides which counters get a group; `series` has track, name and unit of those that come next."""
         new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
@@ -226,6 +222,7 @@ class Descriptors:
         uuid = self._counters.get((number, name, unit))
         if uuid is None:
             uuid = self._counters[number, name, unit] = self._counter(self._nodes[number], name, unit)
+            self.new_counters.append((uuid, number, {"counter": name} | ({"unit": unit} if unit else {})))
         return uuid
 
     def _node(self, node: Node) -> int:

@@ -163,13 +163,10 @@ class Machine:
         end = Events([CodedField(place.table, place.codes[ends])], ends)
         packets = Packets(self._host, _EVENT).encode([begin, end], edges.ts[at] - self._origin)
         self._output.make(packets, worthwhile=len(at) >= _FEW)
-        for start in range(len(at), len(every), _MANY):
-            self._write_ends(batch, every[start : start + _MANY])
-
-    def _write_ends(self, batch: TimelineBatch, at: Int64) -> None:
-        """Writes ends that no begin follows: those of all slices, where very many overlap."""
-        ends = Events([self._placed_edges(batch, at)], np.arange(len(at)))
-        self._output.make(Packets(self._host, _EVENT).encode([ends], batch.edges.ts[at] - self._origin))
+        for start in range(len(at), len(every), _MANY):  # ends that no begin follows: very many slices overlap
+            some = every[start : start + _MANY]
+            end = Events([self._placed_edges(batch, some)], np.arange(len(some)))
+            self._output.make(Packets(self._host, _EVENT).encode([end], edges.ts[some] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""

@@ -88,17 +88,12 @@ def number_combinations(numbers: Sequence[npt.NDArray[np.generic]], columns: Seq
     for value in values[1:]:
         together = _combined(together, value)
     codes = pa.array(together).dictionary_encode().indices.to_numpy()
-    first = _first(codes)
+    most = np.maximum.accumulate(codes) if len(codes) else codes
+    first = np.flatnonzero(np.diff(most, prepend=np.int32(-1)))  # numbers are in the order of their first rows
     if any((value != value[first[codes]]).any() for value in values):  # two combinations have the same hash
         codes = np.unique(np.stack(values), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
         first = np.unique(codes, return_index=True)[1]
     return codes, first
-
-
-def _first(codes: Int32) -> Int64:
-    """Returns the first row of each number; numbers are in the order of their first rows."""
-    most = np.maximum.accumulate(codes) if len(codes) else codes
-    return np.flatnonzero(np.diff(most, prepend=np.int32(-1)))
 
 
 def number_codes(column: pa.Array) -> Int64:
@@ -222,7 +217,9 @@ class RenderStages:
         """Returns all arguments by name: columns, arguments derived from them, the source's own."""
         own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
         if "occupancy" in rows.arguments:
-            own[_RENAMED["occupancy"]] = _as_integers_if_whole(rows.arguments["occupancy"])
+            column = rows.arguments["occupancy"]
+            if is_integral(pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)).all():
+                own[_RENAMED["occupancy"]] = column.cast(pa.int64())  # which is shorter
         return own | derived(rows, self._gpus.queues)
 
     def _fields(self, name: str, column: pa.Array, tag: bytes) -> list[Field]:
@@ -298,12 +295,6 @@ class RenderStages:
             known = message(f.INTERNED_COMPUTE_KERNEL, args=bodies, arch=queue.gpu.arch or None)
             self._queue_args[track] = known
         return known
-
-
-def _as_integers_if_whole(column: pa.Array) -> pa.Array:
-    """Returns a column of the model's floats as integers, which are shorter, if all are whole."""
-    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
-    return column.cast(pa.int64()) if is_integral(values).all() else column
 
 
 def _sizes(rows: StageRows) -> list[Field]:

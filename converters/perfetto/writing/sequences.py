@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
 from functools import cache
-from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -121,8 +120,6 @@ class TraceOutput(msgspec.Struct):
     origin: int
     tracks: Descriptors
     machine: int
-    #: How many tracks and counters the sidecar has described so far.
-    _described: list[int] = msgspec.field(default_factory=lambda: [0, 0])
 
     def write(self, data: bytes) -> None:
         """Writes packets."""
@@ -139,19 +136,12 @@ class TraceOutput(msgspec.Struct):
 
     def write_places(self, queues: dict[int, dict[str, Any]]) -> None:
         """Writes the columns of the tracks and counters that are new since the last call, and of these queues."""
-        self.write_sidecar(place_texts("tracks", chain(self._new_lanes(), self._new_counters())))
+        columns_of = cache(self.columns_of)  # a track may have very many lanes
+        new = (*self.tracks.new_lanes, *self.tracks.new_counters)
+        self.write_sidecar(place_texts("tracks", ((uuid, columns_of(number) | more) for uuid, number, more in new)))
+        self.tracks.new_lanes.clear()
+        self.tracks.new_counters.clear()
         self.write_sidecar(place_texts("queues", queues.items()))
-
-    def _new_lanes(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        of = cache(self.columns_of)  # a track may have very many lanes
-        for uuid, number in islice(self.tracks.lanes(), self._described[0], None):
-            self._described[0] += 1
-            yield uuid, of(number)
-
-    def _new_counters(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for uuid, number, name, unit in islice(self.tracks.counters(), self._described[1], None):
-            self._described[1] += 1
-            yield uuid, self.columns_of(number) | {"counter": name} | ({"unit": unit} if unit else {})
 
     def columns_of(self, number: int) -> dict[str, Any]:
         """The columns of a track that aren't null; of a lane without its name, which isn't the source's."""

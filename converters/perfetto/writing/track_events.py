@@ -60,9 +60,12 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
 
     Without `id`, which the packet has.
     """
-    found = timelines.argument_columns(
-        batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
-    )
+    show_kind = None
+    if batch.has("cat"):
+        implied = word_numbers(batch.column("cat"), _IMPLIED_KINDS, _OTHER)
+        kinds = word_numbers(batch.column("kind"), _KINDS, _OTHER)
+        show_kind = (implied >= 0) & ((kinds != implied) | (implied == _OTHER))
+    found = timelines.argument_columns(batch, show_kind)
     found.pop("id", None)  # absent if there are no rows
     return found
 
@@ -77,12 +80,6 @@ def source_columns(batch: Batch, reserved: Set[str], texts: ArgumentTexts) -> di
             named = {"args": batch.column("args")}
         columns |= named
     return {name: column for name, column in columns.items() if column.null_count < len(column)}
-
-
-def _kind_not_implied(category: pa.Array, kind: pa.Array) -> Bools:
-    """Returns which rows have a category that doesn't imply their kind."""
-    codes, implied = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _IMPLIED_KINDS, _OTHER)
-    return (implied >= 0) & ((codes != implied) | (implied == _OTHER))
 
 
 #: Kind -> number; category -> number of the kind that it implies.

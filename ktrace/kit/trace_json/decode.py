@@ -471,15 +471,11 @@ def joined_columns(
     columns = {key: members.pop(key) for key in MEMBERS if key in members}
     columns |= {f"args.{key}": column for key, column in args.items()}
     for key, column in (*((f"args.${key}", column) for key, column in members.items()), *(kept or {}).items()):
-        columns[_unused_name(key, columns)] = column
+        name = key
+        while name in columns:  # the source has an argument of that name
+            name = name.replace("args.", "args.$", 1)
+        columns[name] = column
     return Events(ats, {key: column for key, column in columns.items() if column.null_count < len(ats)})
-
-
-def _unused_name(key: str, columns: dict[str, Any]) -> str:
-    """The name, with more "$" if the source has an argument of that name."""
-    while key in columns:
-        key = key.replace("args.", "args.$", 1)
-    return key
 
 
 #: The members by whose text shapes are told apart, in the order of preference.

@@ -652,9 +652,9 @@ class List:
             self._text.pos = end
         except msgspec.DecodeError as error:
             place = place_of(error)
-            close = -1 if self._lines else _list_end(whole, error)
-            if close < 0:
+            if self._lines or "trailing characters" not in str(error):
                 return _WITHIN if 0 <= place < len(whole) - 1 else _AT_END
+            close = whole.rindex(b"]", 0, place) + 1  # the list ends before the chunk
             if repairs and any(repair.place > close - 2 for repair in repairs):
                 return _WITHIN
             grown = len(whole) - 2 - (end - start)
@@ -707,11 +707,6 @@ def is_event(text: Text) -> bool:
     if key == b"":  # events on lines, the first without a phase
         return bool(_EVENT.match(head)) and b"\n" in head
     return key == b"ph" if key is not None else bool(_EVENT.match(head[: 1 << 16]))
-
-
-def _list_end(text: bytes, error: msgspec.DecodeError) -> int:
-    """The end of the list at the start of the text, if the error reports text after it; else -1."""
-    return text.rindex(b"]", 0, place_of(error)) + 1 if "trailing characters" in str(error) else -1
 
 
 _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', re.DOTALL)

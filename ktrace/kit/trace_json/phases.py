@@ -254,15 +254,13 @@ def _values(draft: Draft, name: str) -> pa.Array | None:
         return value
     value, rest = numbers(column)
     if rest is not None and pa.types.is_binary(decoded(rest.slice(0, 0)).type):  # texts among other values
-        texts, rest = mapped(rest, pa.float64(), _number_in)
+        texts, rest = mapped(
+            rest, pa.float64(), lambda text: _number_of(as_text(text) or "") if text[:1] == b'"' else None
+        )
         value = texts if value is None else value if texts is None else pc.coalesce(value, texts)
     if value is not None:
         draft.set_rest(name, rest)
     return value
-
-
-def _number_in(text: bytes) -> float | None:
-    return _number_of(as_text(text) or "") if text[:1] == b'"' else None
 
 
 def _number_of(text: str) -> float | None:
@@ -673,7 +671,7 @@ def _distinct(columns: dict[str, pa.Array], rows: int) -> Int64:
 
 def _rows_of_facts(columns: dict[str, pa.Array], at: list[int], dialect: Dialect) -> Iterator[dict[str, Any]]:
     """The rows of the catalog, as dicts."""
-    names = _texts(columns.get("name"), len(at))
+    names = plain(columns["name"]).fill_null("").to_pylist() if "name" in columns else [""] * len(at)
     pids, tids = _numbers(columns.get("pid"), len(at)), _numbers(columns.get("tid"), len(at))
     args: list[dict[str, Any]] = [{} for _ in at]
     for name, column in columns.items():
@@ -713,10 +711,6 @@ def _facts(name: str, args: dict[str, Any]) -> dict[str, Any]:
         known = name in ("process_name", "thread_name")
         row["facts"] = dump_json(args if known else {name: args if len(args) > 1 else next(iter(args.values()))})
     return row
-
-
-def _texts(column: pa.Array | None, rows: int) -> list[str]:
-    return [""] * rows if column is None else [text or "" for text in plain(column).to_pylist()]
 
 
 def _numbers(column: pa.Array | None, rows: int) -> list[tuple[int | None, str | None]]:
