@@ -28,16 +28,7 @@ import pyarrow.compute as pc
 
 from ktrace.errors import DamagedInput
 from ktrace.kit.columnar.dictionaries import by_distinct, combinations
-from ktrace.kit.columnar.text_cells import (
-    Sizes,
-    Times,
-    argument,
-    integers,
-    scaled,
-    stripped,
-    times,
-    whole_numbers,
-)
+from ktrace.kit.columnar.text_cells import Sizes, Times, argument, integers, scaled, stripped, times, whole_numbers
 from ktrace.kit.text.headings import Heading, as_int64, cell_quantity, own_key
 from ktrace.kit.text.numbers import BYTES
 from ktrace.model.arrays import Bools, Int64

@@ -192,13 +192,7 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
 
 
 def _as_written(
-    chunk: Chunk,
-    found: Fields,
-    state: Int64,
-    spelling: Spelling,
-    key: Int32,
-    value_type: UInt8,
-    number: Int64,
+    chunk: Chunk, found: Fields, state: Int64, spelling: Spelling, key: Int32, value_type: UInt8, number: Int64
 ) -> None:
     """Marks the texts that ktrace wrote as JSON.
 

@@ -267,11 +267,7 @@ def _listed(names: list[str], number: int | None) -> str:
 
 
 def _place(
-    context: Context,
-    machine: int,
-    entries: dict[str, Entry],
-    given: dict[str, int],
-    specifications: Specifications,
+    context: Context, machine: int, entries: dict[str, Entry], given: dict[str, int], specifications: Specifications
 ) -> int:
     """The track of a queue, with what is known of its context and of itself as facts."""
     graphics, entry, listed = entries["context"], entries["hw_queue_iid"], given.get("hw_queue_id")

@@ -276,9 +276,7 @@ class StageArguments:
     def __init__(self) -> None:
         self.names = InternedTexts(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
         self.texts = InternedTexts(
-            f.INTERNED_DATA["debug_annotation_string_values"],
-            f.EXTRA_COMPUTE_ARG["string_value_iid"],
-            _STAGE_TEXT,
+            f.INTERNED_DATA["debug_annotation_string_values"], f.EXTRA_COMPUTE_ARG["string_value_iid"], _STAGE_TEXT
         )
 
     def head(self, name: str) -> bytes:

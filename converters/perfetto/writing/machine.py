@@ -29,15 +29,7 @@ from .busy_pieces import BusyPieces, Pieces
 from .derived_tracks import DeviceProcesses, RootTrack, TakenNames
 from .descriptors import root
 from .fields import CodedField, PieceTable
-from .kernel_counters import (
-    DERIVED,
-    ESTIMATE,
-    OCCUPANCY,
-    KernelCounters,
-    KernelMetrics,
-    launch_arguments,
-    metrics_of,
-)
+from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, KernelMetrics, launch_arguments, metrics_of
 from .render_stages import OF_LANE, Gpus, RenderStages, StageRows
 from .sequences import Events, Packets, TraceOutput, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns

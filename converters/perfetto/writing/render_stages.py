@@ -134,11 +134,7 @@ _DURATION = int_tag(f.GPU_RENDER_STAGE_EVENT["duration"])
 _LAUNCH = bytes_tag(f.GPU_RENDER_STAGE_EVENT["launch"])
 _LAUNCH_ARGS = bytes_tag(f.COMPUTE_KERNEL_LAUNCH["args"])
 _KERNEL_ARGS = bytes_tag(f.INTERNED_COMPUTE_KERNEL["args"])
-_AXES = {
-    "x": int_tag(f.DIM3["x"]),
-    "y": int_tag(f.DIM3["y"]),
-    "z": int_tag(f.DIM3["z"]),
-}
+_AXES = {"x": int_tag(f.DIM3["x"]), "y": int_tag(f.DIM3["y"]), "z": int_tag(f.DIM3["z"])}
 _SIZES = {
     "grid": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["grid_size"]),
     "block": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["workgroup_size"]),

@@ -173,10 +173,7 @@ def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
         number_field(_ENTRY, into.head(axis), into.int_tag, whole(column), validity(column))
         for axis, column in axes.items()
     ]
-    return [
-        number_field(_TAG, head, into.int_tag, whole(axes["x"]), alone),
-        MessageField(_TAG, head, parts, several),
-    ]
+    return [number_field(_TAG, head, into.int_tag, whole(axes["x"]), alone), MessageField(_TAG, head, parts, several)]
 
 
 #: The text of a frame with its place: step (run.py:4).

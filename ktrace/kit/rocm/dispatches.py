@@ -563,11 +563,7 @@ class DispatchRows:
             place = {name: column.filter(has_time) for name, column in known.items()}
             place |= {"host": self._host, "timing": self._timing}
             yield from self._counter_rows(
-                ids[timed_rows],
-                parents[timed_rows],
-                names.filter(has_time),
-                values.filter(has_time),
-                place,
+                ids[timed_rows], parents[timed_rows], names.filter(has_time), values.filter(has_time), place
             )
         if not timed_rows.all():
             others = pc.invert(has_time)

@@ -510,14 +510,7 @@ class List:
     """
 
     def __init__(
-        self,
-        text: Text,
-        decoder: Decoder,
-        report: Report,
-        chunk: int,
-        *,
-        lines: bool = False,
-        begun: bool = False,
+        self, text: Text, decoder: Decoder, report: Report, chunk: int, *, lines: bool = False, begun: bool = False
     ) -> None:
         self._text = text
         self._decoder = decoder
