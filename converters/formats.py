@@ -83,8 +83,7 @@ FORMATS = (
 
 def declared_by(module: str) -> Format:
     """The format of one of the modules."""
-    declared: Format = import_module(f"ktrace.converters.{module}").FORMAT
-    return declared
+    return import_module(f"ktrace.converters.{module}").FORMAT
 
 
 def listed() -> str:

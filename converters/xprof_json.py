@@ -176,8 +176,7 @@ def _has(columns: dict[str, pa.Array], name: str) -> Bools:
     column = columns.get(name)
     if column is None:
         return np.zeros(len(columns["name"]), np.bool_)
-    found: Bools = present(column)
-    return found
+    return present(column)
 
 
 def _exact(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:

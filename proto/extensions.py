@@ -5,7 +5,7 @@
     message_class("Trace").FromString(data)
 
 It parses the small part of the language that our file uses: messages of plain fields, and `extend`. The reader of
-textproto, the generator of field numbers and tests use it, and the writer where nothing is compiled.
+textproto, the generator of field numbers and tests use it.
 """
 
 from __future__ import annotations

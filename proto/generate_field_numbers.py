@@ -59,12 +59,12 @@ def text() -> str:
         owner, _, enum = name.rpartition(".")
         found = (_message(owner).enum_types_by_name if owner else trace.DESCRIPTOR.enum_types_by_name)[enum]
         lines += _table(_constant(name), {value.name: value.number for value in found.values})
-    return "\n".join(lines)[:-1] + "\n# fmt: on\n"
+    return "\n".join([*lines, "# fmt: on", ""])
 
 
 def _table(constant: str, numbers: dict[str, int]) -> list[str]:
     pairs = ", ".join(f'"{name}":~{number}' for name, number in numbers.items())
-    return [f"{constant} = {{", textwrap.indent(textwrap.fill(pairs, 110), "    ").replace("~", " "), "}", ""]
+    return [textwrap.fill(f"{constant} = {{{pairs}}}", 118, subsequent_indent="    ").replace("~", " ")]
 
 
 def _extensions(name: str) -> dict[str, int]:

@@ -23,7 +23,7 @@ from ktrace.kit.timelines import PLAIN
 from ktrace.kit.trace_json.dialect import Dialect, Into
 from ktrace.kit.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import bounded, events_at, plain
+from ktrace.kit.trace_json.phases import bounded, plain
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.fitting import fitted_facts
@@ -52,8 +52,7 @@ class Head:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        result: list[dict[str, Any]] = self.about.get("rows", [])
-        return result
+        return self.about.get("rows", [])
 
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:
@@ -137,7 +136,7 @@ def rows_back(head: Head, events: Events, conversion: Conversion) -> Iterator[Ba
     task = Task(Dialect({}, origin=head.about["origin_ns"]), conversion.label, conversion.report)
     phase = by_word(events.columns.get("ph"), len(events), lambda word: _PHASES.get(word or "", 1))
     for number in np.unique(phase).tolist():
-        part = events_at(events, phase == number)
+        part = events.where(phase == number)
         if number == _PHASES["M"]:
             task.report.used(len(part), outcome="catalog")
             continue
@@ -224,14 +223,14 @@ def _flows(events: Events, head: Head, task: Task) -> Iterator[Batch]:
         task.report.used(int(launch.sum()), outcome="folded")
     if launch.all():
         return
-    events = events_at(events, ~launch)
+    events = events.where(~launch)
     whole = np.full(len(events), "cat" in events.columns and "id" in events.columns)
     for member in ("cat", "id") if whole.any() else ():
         whole &= valid(events.columns[member])
     task.skip("bad-record", "a flow without category or id", events.at[~whole])
     if not whole.any():
         return
-    events = events_at(events, whole)
+    events = events.where(whole)
     draft = Draft.from_events(events)
     rows = len(draft)
     task.report.used(rows)

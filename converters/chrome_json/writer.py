@@ -560,13 +560,11 @@ def _encoded(column: pa.Array) -> tuple[Int32, list[str]]:
 
 
 def _lanes(events: Batch) -> Int64:
-    result: Int64 = events.column("lane").fill_null(0).to_numpy().astype(np.int64)
-    return result
+    return events.column("lane").fill_null(0).to_numpy().astype(np.int64)
 
 
 def _bools(column: pa.BooleanArray) -> Bools:
-    result: Bools = column.to_numpy(zero_copy_only=False)
-    return result
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _where(mask: Bools, text: str) -> pa.DictionaryArray:

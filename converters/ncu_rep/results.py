@@ -115,13 +115,11 @@ class Sections:
 
 
 def _header(section: dict[str, Any]) -> list[dict[str, Any]]:
-    metrics: list[dict[str, Any]] = section.get("header", {}).get("metrics", [])
-    return metrics
+    return section.get("header", {}).get("metrics", [])
 
 
 def _others(section: dict[str, Any]) -> list[dict[str, Any]]:
-    metrics: list[dict[str, Any]] = section.get("others", {}).get("metrics", [])
-    return metrics
+    return section.get("others", {}).get("metrics", [])
 
 
 def _body(section: dict[str, Any]) -> Iterator[dict[str, Any]]:

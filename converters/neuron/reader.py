@@ -342,8 +342,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def _values(column: pa.Array) -> list[Any]:
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    found: list[Any] = (column.cast(pa.large_binary()) if is_text else column).to_pylist()
-    return found
+    return (column.cast(pa.large_binary()) if is_text else column).to_pylist()
 
 
 def _text(value: Any) -> str:

@@ -82,11 +82,7 @@ _WDDM = {
 }
 _DX12 = {"commandListType": "D3D12_CMD_LIST_TYPE"}
 _JIT = {"jitEntryType": "CUPTI_JIT_ENTRY_TYPE", "jitOperationType": "CUPTI_JIT_OPERATION_TYPE"}
-_KHR = {
-    "source": "OPENGL_DEBUG_SOURCE",
-    "khrdType": "OPENGL_DEBUG_TYPE",
-    "severity": "OPENGL_DEBUG_SEVERITY",
-}
+_KHR = {"source": "OPENGL_DEBUG_SOURCE", "khrdType": "OPENGL_DEBUG_TYPE", "severity": "OPENGL_DEBUG_SEVERITY"}
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
 #: Pattern of a table's name -> its rule.
@@ -128,12 +124,7 @@ RULES: dict[str, _NsysRule] = {
     ),
     r"GPU_VIDEO_ENGINE_MISSING": _NsysRule("range", word="missing ranges of a video engine", track="video engines"),
     r"GPU_CONTEXT_SWITCH_EVENTS": _NsysRule(
-        "range",
-        word="context switch",
-        by="tag",
-        words={"tag": "GPU_CTX_SWITCH"},
-        gpu="gpuId",
-        track="context switches",
+        "range", word="context switch", by="tag", words={"tag": "GPU_CTX_SWITCH"}, gpu="gpuId", track="context switches"
     ),
     r"WDDM_\w+_EVENTS": _NsysRule("range", word="", gpu="gpu", words=_WDDM, track="WDDM"),
     r"SLI_(QUERIES|P2P|STATS)|NV_LOAD_BALANCE(_MASTER)?_EVENTS": _NsysRule("range", word="", gpu="gpu", track="frames"),

@@ -113,20 +113,15 @@ Rows = Iterator[tuple[Block, Int64, dict[str, Any]]]
 def _work(reading: ExportReader, table: str, *, each: int = 1, work: bool = True) -> Rows:
     """Yields the rows of a table with their ids and the columns that all work on a device has."""
     for block, ids in reading.timed(table, "start", end="end", each=each):
-        start = block.take("start")
-        process = reading.places.process(block)
-        yield (
-            block,
-            ids,
-            {
-                "ts": start,
-                "dur": pc.subtract(block.take("end"), start),
-                **process,
-                **reading.places.device(block, process.get("pid"), work=work),
-                "correlation": reading.correlation(block),
-                **reading.nodes.columns(block, process.get("pid")),
-            },
-        )
+        start, place = block.take("start"), reading.places.work(block, work=work)
+        columns = {
+            "ts": start,
+            "dur": pc.subtract(block.take("end"), start),
+            **place,
+            "correlation": reading.correlation(block),
+            **reading.nodes.columns(block, place.get("pid")),
+        }
+        yield block, ids, columns
 
 
 def kernels(reading: ExportReader, table: str) -> Iterator[Batch]:
@@ -252,9 +247,9 @@ def event_records(reading: ExportReader, table: str, waits: Waits) -> Iterator[B
     """
     for block in reading.blocks(table):
         times = block.get("timestamp", "start")
-        timed_rows = (
-            pa.array(np.zeros(len(block), np.bool_)) if times is None else pc.fill_null(pc.not_equal(times, 0), False)
-        )
+        timed_rows = pa.repeat(False, len(block))
+        if times is not None:
+            timed_rows = pc.fill_null(pc.not_equal(times, 0), False)
         if timed_rows.true_count < len(block):
             yield _event_ends(reading, table, block.filter(pc.invert(timed_rows)), waits)
         if timed_rows.true_count:
@@ -266,8 +261,7 @@ def event_records(reading: ExportReader, table: str, waits: Waits) -> Iterator[B
 
 def _event_instants(reading: ExportReader, table: str, block: Block) -> Batch:
     ts, recorded = block.take("timestamp", "start"), block.take("eventSyncId")
-    process = reading.places.process(block)
-    columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
+    columns: dict[str, Any] = reading.places.work(block, work=False)
     if recorded is not None:
         columns["args.eventSyncId"] = without(recorded, NOTHING)
     columns |= {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
@@ -276,18 +270,17 @@ def _event_instants(reading: ExportReader, table: str, block: Block) -> Batch:
 
 def _event_ends(reading: ExportReader, table: str, block: Block, waits: Waits) -> Batch:
     block.drop("timestamp", "start")
-    process = reading.places.process(block)
     event, recorded, correlation = block.get("eventId"), block.take("eventSyncId"), block.get("correlationId")
-    parts = (process.get("pid"), event)
+    columns: dict[str, Any] = reading.places.work(block, work=False)
+    parts = (columns.get("pid"), event)
     keys = pc.binary_join_element_wise(
         *(pc.fill_null(part, -1).cast(pa.string()) for part in parts if part is not None), ":"
     )
-    columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
     columns |= {"link": "event", "key": keys, "role": "out", "name": "CUDA event"}
     if recorded is not None:
         columns["args.eventSyncId"] = without(recorded, NOTHING)
-    if correlation is not None and "pid" in process:
-        columns["event"] = waits.calls_of(process["pid"], correlation)
+    if correlation is not None and "pid" in columns:
+        columns["event"] = waits.calls_of(columns["pid"], correlation)
     reading.conversion.report.used(len(block))
     ids = reading.batches.ids(len(block))
     return reading.batches.batch("links", ids, **columns, **reading.args(block, table), **block.rest())

@@ -102,6 +102,12 @@ def all_rows(reading: ExportReader, table: str) -> list[Row]:
     return rows
 
 
+def rows_like(reading: ExportReader, pattern: str) -> Iterator[Row]:
+    """Yields the rows of the small tables whose names match."""
+    for table in reading.database.like(pattern):
+        yield from all_rows(reading, table)
+
+
 def session(reading: ExportReader) -> Iterator[Row]:
     """Yields the tool, its settings, the host, the unix time of the session's start."""
     export = _settings(reading, "META_DATA_EXPORT|EXPORT_META_DATA")
@@ -119,12 +125,9 @@ def session(reading: ExportReader) -> Iterator[Row]:
     facts |= {name: values for name, values in settings.items() if values}
     if not any(reading.database.count(table) for table in reading.database.like("MPI_RANKS")):
         facts |= ranks(environment)
-    details = [row for table in reading.database.like("ANALYSIS_DETAILS") for row in all_rows(reading, table)]
-    if details:
+    if details := [*rows_like(reading, "ANALYSIS_DETAILS")]:
         facts["analysis"] = details
-    tables = reading.database.like("TARGET_INFO_SESSION_START_TIME")
-    starts = [row for table in tables for row in all_rows(reading, table)]
-    if starts:
+    if starts := [*rows_like(reading, "TARGET_INFO_SESSION_START_TIME")]:
         facts["session_start"] = starts[0] if len(starts) == 1 else starts
     yield {"entity": "source", "facts": facts}
     yield from _host(reading)
@@ -152,16 +155,16 @@ def _environment(reading: ExportReader) -> Row:
 def _settings(reading: ExportReader, pattern: str) -> Row:
     """Returns name -> value of a table of settings without the environment; several values of one name are a list."""
     settings: Row = {}
-    for table in reading.database.like(pattern):
-        for row in all_rows(reading, table):
-            name, value = row.get("name"), row.get("value")
-            if isinstance(name, str) and name.rpartition(":")[2] not in _SECRETS:
-                settings[name] = value if name not in settings else [*_listed(settings[name]), value]
+    for row in rows_like(reading, pattern):
+        name, value = row.get("name"), row.get("value")
+        if not isinstance(name, str) or name.rpartition(":")[2] in _SECRETS:
+            continue
+        if name not in settings:
+            settings[name] = value
+        else:
+            before = settings[name]
+            settings[name] = [*(before if isinstance(before, list) else [before]), value]
     return settings
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _host(reading: ExportReader) -> Iterator[Row]:
@@ -169,17 +172,16 @@ def _host(reading: ExportReader) -> Iterator[Row]:
     facts: Row = {}
     name = None
     gpus: list[Row] = []
-    for table in reading.database.like("TARGET_INFO_SYSTEM_ENV"):
-        for row in all_rows(reading, table):
-            key, value = row.get("name"), row.get("value")
-            if key in _SECRETS:
-                continue
-            if key == "Hostname":
-                name = value
-            elif key == "GpuInfo":
-                gpus = _gpu_info(value)
-            elif isinstance(key, str) and value not in (None, "", "{}"):
-                facts[_HOST_FACTS.get(key, key)] = value
+    for row in rows_like(reading, "TARGET_INFO_SYSTEM_ENV"):
+        key, value = row.get("name"), row.get("value")
+        if key in _SECRETS:
+            continue
+        if key == "Hostname":
+            name = value
+        elif key == "GpuInfo":
+            gpus = _gpu_info(value)
+        elif isinstance(key, str) and value not in (None, "", "{}"):
+            facts[_HOST_FACTS.get(key, key)] = value
     if name or facts:
         yield {"entity": "host", "name": name, "facts": facts}
     if not any(reading.database.count(table) for table in reading.database.like("TARGET_INFO_GPU")):
@@ -228,12 +230,10 @@ def _to_int(text: Any) -> int:
 
 def devices(reading: ExportReader) -> Iterator[Row]:
     """Yields the GPUs with their ordinals in each process."""
-    ordinals = [row for table in reading.database.like("TARGET_INFO_CUDA_DEVICE") for row in all_rows(reading, table)]
-    for table in reading.database.like("TARGET_INFO_GPU"):
-        for row in all_rows(reading, table):
-            yield _device(reading, row, ordinals)
-    rows = [row for table in reading.database.like("TARGET_INFO_NVTX_CUDA_DEVICE") for row in all_rows(reading, table)]
-    for row in rows:
+    ordinals = [*rows_like(reading, "TARGET_INFO_CUDA_DEVICE")]
+    for row in rows_like(reading, "TARGET_INFO_GPU"):
+        yield _device(reading, row, ordinals)
+    for row in rows_like(reading, "TARGET_INFO_NVTX_CUDA_DEVICE"):
         if isinstance(row.get("deviceId"), int):
             yield {"entity": "device", "device": row["deviceId"], "name": str(row.get("name")), "facts": {}}
 
@@ -251,10 +251,8 @@ def _device(reading: ExportReader, row: Row, ordinals: list[Row]) -> Row:
     if cuda_ids := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == gpu]:
         facts["cuda_devices"] = cuda_ids
     if number is None:
-        return {
-            "entity": "source",
-            "facts": {f"gpu {gpu}" if isinstance(gpu, int) else "device": facts | {"name": name}},
-        }
+        word = f"gpu {gpu}" if isinstance(gpu, int) else "device"
+        return {"entity": "source", "facts": {word: facts | {"name": name}}}
     return {"entity": "device", "device": number, "name": name, "facts": facts}
 
 
@@ -275,20 +273,18 @@ def contexts_and_streams(reading: ExportReader) -> Iterator[Row]:
             facts = {key: value for key, value in row.items() if key not in ("processId", "contextId", "deviceId")}
             if table.upper().startswith("TARGET_INFO_CUDA_CONTEXT"):
                 yield {"entity": "context", "pid": pid, "device": number, "context": context, "facts": facts}
-    for table in reading.database.like("TARGET_INFO_CUDA_STREAM"):
-        for row in all_rows(reading, table):
-            yield from _stream(reading, row, device)
+    for row in rows_like(reading, "TARGET_INFO_CUDA_STREAM"):
+        yield from _stream(reading, row, device)
     for owner, within, stream in sorted(nulls, key=str):
         for gpu in sorted(device.get((owner, within), ())):
             key = {"pid": owner, "device": gpu, "context": within, "stream": stream}
             yield {"entity": "stream", **key, "facts": {"type": "Default stream"}}
-    for table in reading.database.like("TARGET_INFO_NVTX_CUDA_(CONTEXT|STREAM)"):
-        for row in all_rows(reading, table):
-            if (place := _place(reading, row)) is not None:
-                pid, context, number = place
-                kind = "context" if "streamId" not in row else "stream"
-                key = {"pid": pid, "device": number, "context": context, "stream": row.get("streamId")}
-                yield {"entity": kind, **key, "name": row.get("name"), "facts": {}}
+    for row in rows_like(reading, "TARGET_INFO_NVTX_CUDA_(CONTEXT|STREAM)"):
+        if (place := _place(reading, row)) is not None:
+            pid, context, number = place
+            kind = "context" if "streamId" not in row else "stream"
+            key = {"pid": pid, "device": number, "context": context, "stream": row.get("streamId")}
+            yield {"entity": kind, **key, "name": row.get("name"), "facts": {}}
 
 
 def _place(reading: ExportReader, row: Row) -> tuple[int | None, int, int] | None:
@@ -318,24 +314,21 @@ def processes(reading: ExportReader, threads: dict[int, str]) -> Iterator[Row]:
     facts: dict[int, Row] = {}
     names = {pid_of(number): name for number, name in threads.items() if tid_of(number) == pid_of(number)}
     names = {pid: name for pid, name in names.items() if pid in seen}
-    for table in reading.database.like("PROCESSES"):
-        for row in all_rows(reading, table):
-            number, name = row.get("globalPid"), row.get("name")
-            pid = pid_of(number) if isinstance(number, int) else _to_int(row.get("pid"))
-            if pid in seen and isinstance(name, str):
-                names[pid] = PurePosixPath(name).name or name
-                if names[pid] != name:
-                    facts.setdefault(pid, {})["command"] = name
-    for table in reading.database.like("ProcessStreams"):
-        for row in all_rows(reading, table):
-            number = row.get("globalPid")
-            file, text = (reading.strings.text(row.get(key)) for key in ("filenameId", "contentId"))
-            if isinstance(number, int) and text:
-                facts.setdefault(pid_of(number), {})[_stream_name(file)] = text
-    for table in reading.database.like("MPI_RANKS"):
-        for row in all_rows(reading, table):
-            if isinstance(row.get("globalTid"), int):
-                facts.setdefault(pid_of(row["globalTid"]), {})["rank"] = row.get("rank")
+    for row in rows_like(reading, "PROCESSES"):
+        number, name = row.get("globalPid"), row.get("name")
+        pid = pid_of(number) if isinstance(number, int) else _to_int(row.get("pid"))
+        if pid in seen and isinstance(name, str):
+            names[pid] = PurePosixPath(name).name or name
+            if names[pid] != name:
+                facts.setdefault(pid, {})["command"] = name
+    for row in rows_like(reading, "ProcessStreams"):
+        number = row.get("globalPid")
+        file, text = (reading.strings.text(row.get(key)) for key in ("filenameId", "contentId"))
+        if isinstance(number, int) and text:
+            facts.setdefault(pid_of(number), {})[_stream_name(file)] = text
+    for row in rows_like(reading, "MPI_RANKS"):
+        if isinstance(row.get("globalTid"), int):
+            facts.setdefault(pid_of(row["globalTid"]), {})["rank"] = row.get("rank")
     for pid in sorted(names.keys() | facts.keys()):
         yield {"entity": "process", "pid": pid, "name": names.get(pid), "facts": facts.get(pid, {})}
     rank = {about.get("rank") for about in facts.values()} - {None}
@@ -351,11 +344,10 @@ def _stream_name(file: str | None) -> str:
 def thread_names(reading: ExportReader, nvtx_names: dict[int, str]) -> dict[int, str]:
     """Returns globalTid -> name; names from NVTX have precedence over the system's."""
     names: dict[int, str] = {}
-    for table in reading.database.like("ThreadNames"):
-        for row in all_rows(reading, table):
-            name = reading.strings.text(row.get("nameId"))
-            if name and isinstance(row.get("globalTid"), int):
-                names[row["globalTid"]] = name
+    for row in rows_like(reading, "ThreadNames"):
+        name = reading.strings.text(row.get("nameId"))
+        if name and isinstance(row.get("globalTid"), int):
+            names[row["globalTid"]] = name
     return names | nvtx_names
 
 
@@ -376,11 +368,10 @@ def cores(reading: ExportReader) -> Iterator[Row]:
 
 def metrics(reading: ExportReader) -> Iterator[Row]:
     """Yields the descriptions of metrics."""
-    for table in reading.database.like(r"TARGET_INFO_\w*METRICS?"):
-        for row in all_rows(reading, table):
-            name = row.pop("metricName", row.pop("name", None))
-            if isinstance(name, str):
-                yield {"entity": "metric", "name": name, "facts": row}
+    for row in rows_like(reading, r"TARGET_INFO_\w*METRICS?"):
+        name = row.pop("metricName", row.pop("name", None))
+        if isinstance(name, str):
+            yield {"entity": "metric", "name": name, "facts": row}
 
 
 def others(reading: ExportReader, tables: Iterable[str]) -> Iterator[Row]:

@@ -27,7 +27,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_json
 
 from .reading import ExportReader
-from .typed_columns import LOW, NO_NAME, distinct_words, pid_of, row_of, unsigned, without
+from .typed_columns import LOW, NO_NAME, distinct_tuples, distinct_words, pid_of, row_of, unsigned, without
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.
 _COMM, _BYTES = "NCCL communicator ID", "Message size [bytes]"
@@ -183,12 +183,12 @@ class Nvtx:
         columns: dict[str, pa.Array] = {}
         if domain is not None or process.any():
             crossing = pa.array(process.astype(np.int64)) if process.any() else None
-            keys, distinct_keys = self._distinct(pids, domain, crossing)
+            keys, distinct_keys = distinct_tuples([pids, domain, crossing], len(block))
             tracks = [self._track(*key) for key in distinct_keys]
             if any(tracks):
                 columns["track"] = _named(keys, tracks)
         if category is not None and category.null_count < len(block) and self._categories:
-            keys, distinct_keys = self._distinct(pids, domain, category)
+            keys, distinct_keys = distinct_tuples([pids, domain, category], len(block))
             named = [self._categories.get((pid, number or 0, kind or 0)) for pid, number, kind in distinct_keys]
             if any(named):
                 columns["cat"] = _named(keys, named)
@@ -204,27 +204,6 @@ class Nvtx:
             or (f"NVTX domain {domain}" if domain else None)
             or (_PROCESS_TRACK if process else None)
         )
-
-    @staticmethod
-    def _distinct(pids: pa.Array | None, *columns: pa.Array | None) -> tuple[Any, list[tuple[Any, ...]]]:
-        """Returns for each row the index of its combination of values, and the distinct combinations."""
-        arrays = [column for column in (pids, *columns) if column is not None]
-        rows = len(arrays[0])
-        codes = np.zeros(rows, np.int64)
-        values: list[list[Any]] = []
-        for column in (pa.nulls(rows, pa.int64()) if column is None else column for column in (pids, *columns)):
-            encoded = column.dictionary_encode(null_encoding="encode")
-            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-            values.append(encoded.dictionary.to_pylist())
-        distinct_codes, keys = (np.unique(codes, return_inverse=True)) if rows else (codes, codes)
-        distinct = []
-        for code in distinct_codes.tolist():
-            row, rest = [], code
-            for options in reversed(values):
-                rest, place = divmod(rest, len(options))
-                row.append(options[place])
-            distinct.append(tuple(reversed(row)))
-        return keys, distinct
 
     def _payload(self, block: Block, tracks: pa.DictionaryArray | None) -> dict[str, pa.Array]:
         """Returns JSON payloads as arguments, and NCCL's communicator and size as columns."""

@@ -12,8 +12,9 @@ are opening, reading, writing. Memory of the device is allocations with running 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import BatchBuilder
 from ktrace.kit.columnar.dictionaries import constant, mapped_words
-from ktrace.kit.sqlite import Database, opened
+from ktrace.kit.sqlite import opened
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
@@ -35,7 +36,7 @@ from ktrace.report import Report
 from . import calls, device_work, facts, generic, sampling
 from .calls import rule_of
 from .device_work import Waits
-from .facts import all_rows
+from .facts import rows_like
 from .nvtx import Nvtx
 from .origins import GraphNodes, Stacks
 from .reading import Enums, ExportReader, NsysTracks
@@ -87,8 +88,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             Stacks(database, conversion, strings),
             GraphNodes(database, conversion, strings),
         )
-        yield from _catalog(reading, facts.session(reading))
-        yield from _catalog(reading, facts.devices(reading))
+        yield from _catalog(reading, chain(facts.session(reading), facts.devices(reading)))
         yield from _events(reading)
 
 
@@ -147,25 +147,23 @@ def _events(reading: ExportReader) -> Iterator[Batch]:
 
 def _descriptions(reading: ExportReader, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
     """Yields the catalog rows about processes, threads, streams and others that have rows."""
-    yield from _catalog(reading, facts.contexts_and_streams(reading))
-    yield from _catalog(reading, facts.processes(reading, threads))
-    yield from _catalog(reading, facts.threads(reading, threads))
-    yield from _catalog(reading, facts.cores(reading))
-    yield from _catalog(reading, facts.metrics(reading))
-    yield from _catalog(reading, reading.stacks.facts())
-    yield from _catalog(reading, facts.others(reading, timeless))
-    _count_structure(reading.database, reading.conversion)
+    rows = (
+        facts.contexts_and_streams(reading),
+        facts.processes(reading, threads),
+        facts.threads(reading, threads),
+        facts.cores(reading),
+        facts.metrics(reading),
+        reading.stacks.facts(),
+        facts.others(reading, timeless),
+    )
+    yield from _catalog(reading, chain.from_iterable(rows))
+    for table in reading.database.like(_STRUCTURE):
+        count = reading.database.count(table)
+        reading.conversion.report.record(count)
+        reading.conversion.report.used(count, outcome="structure")
 
 
-def _count_structure(database: Database, conversion: Conversion) -> None:
-    """Accounts for the rows of tables that only describe other tables."""
-    for table in database.like(_STRUCTURE):
-        count = database.count(table)
-        conversion.report.record(count)
-        conversion.report.used(count, outcome="structure")
-
-
-def _catalog(reading: ExportReader, rows: Iterator[dict[str, Any]]) -> Iterator[Batch]:
+def _catalog(reading: ExportReader, rows: Iterable[dict[str, Any]]) -> Iterator[Batch]:
     """Yields facts as batches."""
     pending: list[dict[str, Any]] = []
     for row in rows:
@@ -218,8 +216,7 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a call for each row, with the path of its file."""
     processes = {
         row["fileAccessId"]: row
-        for descriptors in reading.database.like("OSRT_FILE_ACCESS_DESCRIPTORS")
-        for row in all_rows(reading, descriptors)
+        for row in rows_like(reading, "OSRT_FILE_ACCESS_DESCRIPTORS")
         if isinstance(row.get("fileAccessId"), int)
     }
     for block, ids in reading.timed(table, "startedAt", end="endedAt"):
@@ -230,17 +227,13 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
         if file is not None:
             encoded = pc.fill_null(file, -1).dictionary_encode()
             files = [processes.get(number, {}) for number in encoded.dictionary.to_pylist()]
-            pids = pa.array([_to_int_or_none(row.get("processId")) for row in files], pa.int64())
-            columns["pid"] = pids.take(encoded.indices)
+            pids = [pid if isinstance(pid := row.get("processId"), int) else None for row in files]
+            columns["pid"] = pa.array(pids, pa.int64()).take(encoded.indices)
             paths = pa.array([row.get("filePath") for row in files], pa.string())
             columns["args.filePath"] = pa.DictionaryArray.from_arrays(encoded.indices, paths)
         columns |= reading.name(block, table, "apiCallId")
         columns["bytes"] = block.take("bytesProcessed")
         yield reading.batches.events(block, ids, **columns, **reading.args(block, table, _WORDS))
-
-
-def _to_int_or_none(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 #: The memoryOperationType of freed memory.
@@ -255,8 +248,7 @@ def usage(reading: ExportReader, table: str) -> Iterator[Batch]:
     seen: list[Int64] = []
     for block, ids in reading.timed(table, "start"):
         ts, operation = block.take("start"), block.get("memoryOperationType")
-        process = reading.places.process(block)
-        place: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
+        place: dict[str, Any] = reading.places.work(block)
         size, kind = block.take("bytes"), block.get("memKind")
         freed = None if operation is None else pc.fill_null(pc.equal(operation, _FREED), False)
         signed = size if size is None or freed is None else pc.if_else(freed, pc.negate(size), size)
@@ -310,8 +302,7 @@ def pools(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields an instant for each operation on a memory pool."""
     for block, ids in reading.timed(table, "start"):
         ts = block.take("start")
-        process = reading.places.process(block)
-        place: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
+        place: dict[str, Any] = reading.places.work(block)
         correlation = reading.correlation(block)
         args = reading.args(block, table)
         operation = args.pop("args.operationType", None)
@@ -326,10 +317,8 @@ def page_faults(reading: ExportReader, table: str, name: str) -> Iterator[Batch]
     """Yields page faults of unified memory: an instant for the CPU, a range with several faults for a GPU."""
     for block, ids in reading.timed(table, "start", end="end"):
         ts, ends = block.take("start"), block.take("end")
-        process = reading.places.process(block)
         columns: dict[str, Any] = {
-            **process,
-            **reading.places.device(block, process.get("pid")),
+            **reading.places.work(block),
             "kind": "instant" if ends is None else "range",
             "dur": None if ends is None else pc.subtract(ends, ts),
             "name": name,

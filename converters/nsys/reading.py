@@ -96,6 +96,11 @@ class NsysTracks:
         self.processes.update(number for number in pc.unique(numbers).to_pylist() if number is not None)
         return {"pid": pc.bit_wise_and(pc.shift_right(numbers, 24), LOW)}
 
+    def work(self, block: Block, *, work: bool = True) -> dict[str, pa.Array | None]:
+        """Returns the columns of `process` and of `device`."""
+        process = self.process(block)
+        return {**process, **self.device(block, process.get("pid"), work=work)}
+
     def device(self, block: Block, pid: pa.Array | None, *, work: bool = True) -> dict[str, pa.Array | None]:
         """Returns the columns `device`, `context` and `stream`, and the GPU's other number as an argument.
 
@@ -110,7 +115,8 @@ class NsysTracks:
         gpu = self._physical(ordinals, pid)
         device = ordinals if self._by_ordinal else gpu
         if context is not None and work:
-            self._add_contexts(pid, device, context)
+            pids = pid if pid is not None else pa.nulls(len(device), pa.int64())
+            self.contexts.update(row for row in combinations([pids, context, device]) if None not in row[1:])
         elif context is not None:
             device = self._of_contexts(pid, device, context)
         columns: dict[str, Any] = {"device": device, "context": context, "stream": stream}
@@ -143,11 +149,6 @@ class NsysTracks:
             if len(gpus) == 1:
                 device = pc.if_else(pc.fill_null(match, False), next(iter(gpus)), device)
         return before if device.equals(before) else device
-
-    def _add_contexts(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> None:
-        """Notes the device of each context of each process."""
-        pids = pid if pid is not None else pa.nulls(len(device), pa.int64())
-        self.contexts.update(row for row in combinations([pids, context, device]) if None not in row[1:])
 
 
 def _gpus_of(database: Database) -> dict[tuple[int | None, int], int]:
@@ -275,18 +276,8 @@ class Enums:
 
 #: Columns that contain ids of strings, besides the one that is the name.
 _TEXTS = (
-    "nameId",
-    "endNameId",
-    "textId",
-    "srcFile",
-    "funcName",
-    "varName",
-    "kernelName",
-    "objectNameId",
-    "module",
-    "CpuInstruction",
-    "mangledName",
-    "sourceFile",
+    *("nameId", "endNameId", "textId", "srcFile", "funcName", "varName", "kernelName", "objectNameId"),
+    *("module", "CpuInstruction", "mangledName", "sourceFile"),
 )
 
 

@@ -25,13 +25,13 @@ import pyarrow.compute as pc
 
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
-from ktrace.model.arrays import Int32, Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
 from ktrace.model.masks import present
 
 from .reading import ExportReader, core_track
-from .typed_columns import filled, pid_of, tid_of
+from .typed_columns import distinct_tuples, filled, pid_of, tid_of
 
 #: Columns of rows that wait for their end: id, start, cpu, isSchedIn, globalTid, rowid, and why the thread left.
 _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)
@@ -205,14 +205,8 @@ def plain(name: str) -> str:
 def _lists(block: Block, times: list[str]) -> tuple[list[object], list[object], list[object]]:
     columns = [column for name in times if (column := block.get(name)) is not None and pa.types.is_int64(column.type)]
     ts = pc.coalesce(*columns).to_pylist() if columns else [None] * len(block)
-    kinds, texts = (_values(block.get(name), len(block)) for name in ("typeId", "data"))
+    kinds, texts = (block.or_nulls(name).to_pylist() for name in ("typeId", "data"))
     return ts, kinds, texts
-
-
-def _values(column: pa.Array | None, rows: int) -> list[object]:
-    """The values of a column; of one that the table doesn't have, nulls."""
-    values: list[object] = [None] * rows if column is None else column.to_pylist()
-    return values
 
 
 def _whole_numbers(text: object) -> Iterator[tuple[str, int]]:
@@ -246,26 +240,15 @@ class Series:
 
     def columns(self, first: Int64, second: Int64) -> dict[str, pa.Array]:
         """Returns the columns `name`, `track` and `unit` of rows with these numbers."""
-        codes, keys = _pairs(first, second)
+        codes, keys = distinct_tuples([pa.array(first), pa.array(second)], len(first))
         names = [self._names.get(key) or f"metric {key[1]}" for key in keys]
         units = [self._units.get(key) for key in keys]
-        place = pa.array(codes)
+        place = pa.array(codes, pa.int32())
         name = pa.DictionaryArray.from_arrays(place, pa.array(names, pa.string()))
         columns = {"name": name, "track": name}
         if any(units):
             columns["unit"] = pa.array(units, pa.string()).take(place).dictionary_encode()
         return columns
-
-
-def _pairs(first: Int64, second: Int64) -> tuple[Int32, list[tuple[int, int]]]:
-    """Returns for each row the index of its pair, and the distinct pairs."""
-    high, low = (pa.array(column).dictionary_encode() for column in (first, second))
-    codes = high.indices.to_numpy().astype(np.int64) * len(low.dictionary) + low.indices.to_numpy()
-    present = np.flatnonzero(np.bincount(codes, minlength=1))
-    number = np.zeros(int(present.max(initial=0)) + 1, np.int32)
-    number[present] = np.arange(len(present))
-    highs, lows, width = high.dictionary.to_pylist(), low.dictionary.to_pylist(), max(1, len(low.dictionary))
-    return number[codes], [(highs[code // width], lows[code % width]) for code in present.tolist()]
 
 
 def with_time(block: Block) -> Block:
@@ -372,13 +355,10 @@ def _components(reading: ExportReader, table: str) -> dict[int, str]:
 
 def _placed(names: pa.DictionaryArray, where: pa.Array, word: str, components: dict[int, str]) -> pa.DictionaryArray:
     """Returns the names of series with the card, port or core that they belong to."""
-    codes, keys = _pairs(
-        names.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        where.fill_null(-1).to_numpy(zero_copy_only=False),
-    )
+    codes, keys = distinct_tuples([names.indices, where.fill_null(-1)], len(names))
     words = names.dictionary.to_pylist()
     shown = [f"{words[name]} ({components.get(place) or f'{word} {place}'.strip()})" for name, place in keys]
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(shown, pa.string()))
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(shown, pa.string()))
 
 
 def _value(column: pa.Array | None) -> pa.Array | None:

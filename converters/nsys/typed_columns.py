@@ -11,7 +11,7 @@ far, not the whole table, and is the same object until it grows. Process and thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.masks import present
-from ktrace.store.joins import positions
+from ktrace.store.joins import distinct_rows, positions
 
 #: Columns of whole numbers in any table, in lower case.
 NUMBERS = frozenset(
@@ -71,7 +71,7 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
             changed[name] = as_fractions(column)
         else:
             continue
-        lost = _lost(column, changed[name]) & good
+        lost = pc.and_(pc.is_valid(column), pc.is_null(changed[name])).to_numpy(zero_copy_only=False) & good
         for row in np.flatnonzero(lost).tolist():
             expected = "an integer" if key in NUMBERS else "a number"
             detail = f"{name} is {column[row].as_py()!r:.80}, not {expected}"
@@ -81,11 +81,6 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
         return block
     block = block.replaced(changed)
     return block if good.all() else block.filter(pa.array(good))
-
-
-def _lost(before: pa.Array, after: pa.Array) -> Bools:
-    lost: Bools = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
-    return lost
 
 
 def as_numbers(column: pa.Array) -> pa.Int64Array:
@@ -164,8 +159,7 @@ def filled(column: pa.Array | None, rows: int, null: int) -> Int64:
     """Returns the numbers of a column with `null` in place of null, or in every row without a column."""
     if column is None:
         return np.full(rows, null, np.int64)
-    numbers: Int64 = (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
-    return numbers
+    return (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
 
 
 def filled_part(part: pa.Table, name: str, null: int) -> Int64:
@@ -186,6 +180,13 @@ def distinct_words(words: Iterable[str | None]) -> tuple[pa.Int32Array, pa.Strin
     places: dict[str, int] = {}
     indices = [None if word is None else places.setdefault(word, len(places)) for word in words]
     return pa.array(indices, pa.int32()), pa.array(list(places), pa.string())
+
+
+def distinct_tuples(columns: Sequence[pa.Array | None], rows: int) -> tuple[Int64, list[tuple[Any, ...]]]:
+    """Returns for each row the index of its combination of values, and the combinations; None is a column of nulls."""
+    given = [pa.nulls(rows, pa.int64()) if column is None else column for column in columns]
+    first, number = distinct_rows(given, rows)
+    return number, list(zip(*(column.take(pa.array(first)).to_pylist() for column in given), strict=True))
 
 
 #: Up to this id, a table of all ids is faster than a search, even with few strings.

@@ -28,16 +28,7 @@ import pyarrow.compute as pc
 
 from ktrace.errors import DamagedInput
 from ktrace.kit.columnar.dictionaries import by_distinct, combinations
-from ktrace.kit.columnar.text_cells import (
-    Sizes,
-    Times,
-    argument,
-    integers,
-    scaled,
-    stripped,
-    times,
-    whole_numbers,
-)
+from ktrace.kit.columnar.text_cells import Sizes, Times, argument, integers, scaled, stripped, times, whole_numbers
 from ktrace.kit.text.headings import Heading, as_int64, cell_quantity, own_key
 from ktrace.kit.text.numbers import BYTES
 from ktrace.model.arrays import Bools, Int64
@@ -88,8 +79,7 @@ def of_each_kind(cells: pa.StringArray) -> list[str]:
     dots = pc.find_substring(cells, ".").to_numpy(zero_copy_only=False)
     decimals = np.where(dots < 0, 0, pc.binary_length(cells).to_numpy(zero_copy_only=False) - dots - 1)
     _, first = np.unique(decimals, return_index=True)
-    examples: list[str] = cells.take(pa.array(first)).to_pylist()
-    return examples
+    return cells.take(pa.array(first)).to_pylist()
 
 
 #: Decimal units of sizes. Real files confirm 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with

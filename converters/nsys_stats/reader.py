@@ -158,10 +158,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         if keys and columns_of(tuple(map(heading, keys))) is not None:
             account = LineAccount(conversion.report, what="record")
             return _read(source, conversion, account, tables(source, account, conversion.report, columns_of))
-    return read_csv(source, conversion) if is_csv(head.lines) else _read_text(source, conversion)
-
-
-def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    if is_csv(head.lines):
+        return read_csv(source, conversion)
     lines = Lines(source, conversion)
     return _read(source, conversion, lines, read_tables(lines, columns_of))
 
@@ -372,13 +370,13 @@ class _ReportReader:
 
     def trace(self, table: Table) -> TraceTable:
         """Begins a trace."""
-        implied = ImpliedUnit(self._path, self._place(table))
+        implied = ImpliedUnit(self._path, f"line {table.line}")
         return TraceTable(table.headings, table.fields or {}, table.line, self._names, implied, self._conversion)
 
     def begin_summary(self, table: Table) -> None:
         """Begins a table without times, and reports its unknown headings."""
         fields = table.fields or {}
-        self._implied = ImpliedUnit(self._path, self._place(table))
+        self._implied = ImpliedUnit(self._path, f"line {table.line}")
         for unknown in known_columns(fields).unknown(table.headings, fields):
             self._conversion.report.issue("unknown-column", f"line {table.line}", unknown)
 
@@ -408,9 +406,6 @@ class _ReportReader:
             kind = "WARNING" if found[1] == "WARNING" else "ERROR"
             self.rows.summary("note", words, id=line * IDS, metric="note", args={"type": kind})
             self._account.used()
-
-    def _place(self, table: Table) -> str:
-        return f"line {table.line}"
 
     def finish(self) -> Iterator[Batch]:
         """Yields the last batches, with the names of devices and threads."""

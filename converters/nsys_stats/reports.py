@@ -12,7 +12,7 @@ Other tables are summaries, and those of unified memory. Facts: NVIDIA's report 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ktrace.input.source import Sample
@@ -58,17 +58,8 @@ TRACE = Columns(
         *("throughput", "throughput (mbps)", "thru", "src mem kd", "dst mem kd", "green ctx", "local mem"),
         *("shrd mem exec", "result", "t pri", "dur child", "dur non child", "lvl", "num child", "range id"),
         *("parent id", "range stack", "orig start", "orig duration", "style", "numgpuops", "kind", "tag", "rank"),
-        *(
-            "peer rank",
-            "root rank",
-            "coll send size",
-            "coll recv size",
-            "send wait rate",
-            "send wait rate (ticks/ms)",
-            "guid",
-            "hwid",
-            "vmid",
-        ),
+        *("peer rank", "root rank", "coll send size", "coll recv size", "send wait rate"),
+        *("send wait rate (ticks/ms)", "guid", "hwid", "vmid"),
     ),
 )
 
@@ -109,11 +100,6 @@ def trace_of(headings: Sequence[Heading]) -> Trace | None:
     """Returns the trace report with these headings, None if there is none."""
     keys = {head.key for head in headings}
     return next((trace for signature, trace in SIGNATURES if signature <= keys), None)
-
-
-def _trace_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
-    """Returns field -> index of its column for a trace, None for other tables."""
-    return EXEC.match(headings) or (TRACE.match(headings) if trace_of(headings) else None)
 
 
 #: Columns next to the name that describe it: the range of a kernel, the call that launched it.
@@ -239,17 +225,11 @@ MEMORY = Columns(
 )
 
 
-def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
-    """Returns field -> index of its column for a report of unified memory, None for other tables."""
-    keys = {head.key for head in headings}
-    return MEMORY.match(headings) if keys & {*FAULTS, *_SIZES} else None
-
-
 def columns_of(headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
     """Returns field -> index of its column, None if the table isn't a report. The rows `below` don't matter."""
-    fields = _trace_columns_of(headings) or COLUMNS.match(headings)
-    if fields is None:
-        fields = memory_columns_of(headings)
+    fields = EXEC.match(headings) or (TRACE.match(headings) if trace_of(headings) else None) or COLUMNS.match(headings)
+    if fields is None and not {head.key for head in headings}.isdisjoint((*FAULTS, *_SIZES)):
+        fields = MEMORY.match(headings)
     return None if fields is None else dict(fields)
 
 

@@ -282,8 +282,7 @@ def _values(column: pa.Array) -> list[object]:
             column = column.cast(pa.string(), safe=False)
         except pa.ArrowException:  # lists and the like
             return [None if value is None else str(value) for value in column.to_pylist()]
-    values: list[object] = column.to_pylist()
-    return values
+    return column.to_pylist()
 
 
 def _damaged(source: Source, table: str, detail: str) -> DamagedInput:

@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-
-from ktrace.kit.trace_json.chunks import Nest, Text
+from ktrace.kit.trace_json.chunks import Nest, Text, value_at
 from ktrace.kit.trace_json.salvage import may_try, mended_object
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
@@ -33,7 +31,6 @@ RESOURCES = ("resourceSpans", "resource_spans", "batches")
 SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SCOPE = ("scope", "instrumentationLibrary", "instrumentation_library")
 
-_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _OBJECT = re.compile(rb'\{\s*"|\r?\n')
 _LINE = re.compile(rb"[^\r\n]*")
 _SPAN = re.compile(rb'\{\s*"(?:traceId|trace_id|spanId|span_id)"\s*:')
@@ -142,30 +139,12 @@ class Documents:
     def _sound(self, limit: int) -> bytes | None:
         """As `_value`, without repairs."""
         text = self._text
-        self._truncated = False
-        while True:
-            view = text.view(text.pos, text.end)
-            try:
-                msgspec.json.decode(view, type=msgspec.Raw)
-                end = text.end
-            except msgspec.DecodeError as error:
-                trailing = _TRAILING.search(str(error))
-                if trailing:
-                    end = text.pos + int(trailing[1]) - 1
-                elif "truncated" in str(error) and len(view) <= limit and text.more():
-                    continue
-                else:
-                    self._truncated = "truncated" in str(error)
-                    return None
-            except RecursionError:
-                return None
-            finally:
-                view.release()
-            if end == text.end and text.more():  # a number or blanks may go on
-                continue
-            value = text.part(text.pos, end).rstrip()
-            text.pos += len(value)
-            return value
+        value = value_at(text, text.pos, limit)
+        self._truncated = value.fault in ("cut", "large")
+        if value.fault:
+            return None
+        text.pos = value.end
+        return text.part(value.start, value.end)
 
     def _large(self) -> Iterator[Found]:
         """Reads a document member by member. Where its structure is lost, text up to the next span is reported."""

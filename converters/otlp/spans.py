@@ -291,18 +291,13 @@ def own_columns(args: dict[str, Any]) -> dict[str, Any]:
         value = args.get(PREFIX + name)
         kind = schema.field(name).type
         type_ = int if pa.types.is_integer(kind) else float if pa.types.is_floating(kind) else str
-        if type(value) is not type_ or (type(value) is int and not _in_range(value, kind)):
+        if type(value) is not type_ or (type(value) is int and abs(value) >= 1 << (kind.bit_width - 1)):
             continue
         if name != "kind" or value in _KINDS:
             columns[name] = args.pop(PREFIX + name)
     if columns:
         columns = dict.fromkeys(TRACK_COLUMNS[3:]) | {"cat": None} | columns
     return columns
-
-
-def _in_range(value: int, kind: pa.DataType) -> bool:
-    limit: int = 1 << (kind.bit_width - 1)
-    return abs(value) < limit
 
 
 _KINDS = frozenset(

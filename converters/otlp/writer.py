@@ -121,7 +121,8 @@ class Writer:
         self._tracks = timeline.tracks
         self._resources = _resources(timeline)
         self._process = [self._resources[track.process][0] for track in timeline.tracks]
-        self._traces = {track.source: _digest(track.source, 16) for track in timeline.tracks}
+        sources = {track.source for track in timeline.tracks}
+        self._traces = {name: blake2b(name.encode("utf-8", "replace"), digest_size=16).hexdigest() for name in sources}
         self._stream.write(b'{"resourceSpans":[')
 
     def write(self, batch: TimelineBatch) -> int:
@@ -220,7 +221,7 @@ class Writer:
         parents: list[Ids | None] = [None] * len(batch)
         edges = batch.edges
         columns = (column.tolist() for column in (edges.row, edges.track, edges.lane))
-        points = _points(batch)
+        ends_later = slice_rows(batch).tolist()  # not points, nor device work that may overlap
         for row, track, lane in zip(*columns, strict=True):
             stack = self._open.setdefault((track, lane), [])
             if row < 0:
@@ -228,7 +229,7 @@ class Writer:
                     stack.pop()
                 continue
             parents[row] = stack[-1][1] if stack else None
-            if not points[row]:
+            if ends_later[row]:
                 stack.append((row, ids[row]))
         return parents, ids
 
@@ -242,12 +243,6 @@ class Writer:
                     args, (trace, span) = load_object(text), ids[number]
                     ids[number] = id_in(args, "$trace_id") or trace, id_in(args, "$span_id") or span
         return ids
-
-
-def _points(batch: TimelineBatch) -> list[bool]:
-    """Which rows have no end among the edges: points, and device work that may overlap."""
-    points: list[bool] = (~slice_rows(batch)).tolist()
-    return points
 
 
 def _resources(timeline: Timeline) -> dict[Process, tuple[int, dict[str, Any]]]:
@@ -269,10 +264,6 @@ def _about(process: Process, node: Node, catalog: Catalog) -> dict[str, Any]:
     about |= {"process.pid": process.pid} if process.pid is not None else {}
     facts = entry.facts if entry else {}
     return about | {name: value for name, value in facts.items() if name not in about}
-
-
-def _digest(text: str, size: int) -> str:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
 
 
 def _number(serial: int) -> str:

@@ -63,17 +63,14 @@ class Tabs:
         """Takes the times at which a counter has values."""
         self._counters[name].append(ts)
 
-    def _at_kernels(self, name: str) -> bool:
-        times = self._counters.get(name)
-        return bool(times) and bool(np.isin(np.concatenate(times or []), np.concatenate(self._starts)).any())
-
     def _why_not(self, need: str) -> str | None:
         """The reason why something that a table needs is missing; None if it is there."""
         kind, name = need.split(" ", 1)
         if kind == "counter":
             if name not in self._counters:
                 return f"no counter {name}"
-            return None if self._at_kernels(name) else f"no value of the counter {name} at the start of a kernel"
+            at_kernels = np.isin(np.concatenate(self._counters[name]), np.concatenate(self._starts)).any()
+            return None if at_kernels else f"no value of the counter {name} at the start of a kernel"
         if name not in self.arguments:
             return f"no argument {name}"
         if name in ("device", "stream") and name in self.texts:

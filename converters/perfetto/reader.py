@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import IO, Any
@@ -43,9 +42,6 @@ _LARGE = 32 << 20
 #: At most this many batches wait for the parent, 1.5 MB each.
 _WAITING = 16
 
-_HEAD = struct.Struct("<cq")
-_BATCH, _REPORT, _ERROR = b"b", b"r", b"e"
-
 Read = Callable[[Conversion], Iterator[Batch]]
 
 
@@ -67,11 +63,11 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
             try:
                 for batch in read(mine):
                     _send_batch(stream, batch)
-                _send(stream, _REPORT, pickle.dumps(report))
+                stream.write(pickle.dumps(report))
             except BrokenPipeError:
                 pass  # the parent has stopped reading
             except BaseException as error:
-                _send(stream, _ERROR, pickle.dumps(portable(error)))
+                stream.write(pickle.dumps(portable(error)))
 
     pid = fork(be_child)
     os.close(send)
@@ -87,40 +83,28 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
+    """Yields what the child sends, up to its report, which is added to this one. Raises an error of the child."""
     while True:
-        kind, size = _HEAD.unpack(_read_exactly(stream, _HEAD.size))
-        data = _read_exactly(stream, size)
-        if kind == _BATCH:
-            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-                metadata = reader.schema.metadata
-                record = metadata[b"ktrace.record"].decode()
-                for columns in reader:
-                    yield Batch(record, columns.replace_schema_metadata(None))
-            continue
-        received: Any = pickle.loads(data)
-        if kind == _ERROR:
+        try:
+            received: Any = pickle.load(stream)
+        except (EOFError, pickle.UnpicklingError):
+            remedy = "use --jobs 1, or give it more memory"
+            raise KtraceError("the reading process ended too early", remedy=remedy) from None
+        if isinstance(received, BaseException):
             raise received
-        report.merge(received)
-        return
-
-
-def _read_exactly(stream: IO[bytes], size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")
-    return data
+        if isinstance(received, Report):
+            report.merge(received)
+            return
+        record, columns = received
+        with pa.ipc.open_stream(columns) as reader:
+            yield from (Batch(record, some) for some in reader)
 
 
 def _send_batch(stream: WriteBehind, batch: Batch) -> None:
     sink = pa.BufferOutputStream()
-    columns = batch.columns.replace_schema_metadata({b"ktrace.record": batch.record.encode()})
-    with pa.ipc.new_stream(sink, columns.schema) as writer:
-        writer.write_batch(columns)
-    _send(stream, _BATCH, sink.getvalue())
-
-
-def _send(stream: WriteBehind, kind: bytes, data: Any) -> None:
-    stream.write(b"".join((_HEAD.pack(kind, len(data)), data)))
+    with pa.ipc.new_stream(sink, batch.columns.schema) as writer:
+        writer.write_batch(batch.columns)
+    stream.write(pickle.dumps((batch.record, sink.getvalue())))
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

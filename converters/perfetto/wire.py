@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _SMALL = [bytes((n,)) for n in range(128)] + [bytes((n & 127 | 128, n >> 7)) for n in range(128, 4096)]
@@ -50,6 +51,25 @@ def bytes_field(number: int, value: bytes) -> bytes:
 def text_field(number: int, value: str) -> bytes:
     """A text field. A lone surrogate, which UTF-8 can't encode, becomes '?'."""
     return bytes_field(number, value.encode("utf-8", "replace"))
+
+
+def message(
+    numbers: Mapping[str, int], **fields: int | str | bytes | list[int] | list[bytes] | list[str] | None
+) -> bytes:
+    """Fields of a message by their names, in this order: a list is a repeated field, None is none.
+
+    An int becomes a varint, a str a text; bytes are an encoded message.
+    """
+    encoded = b""
+    for name, given in fields.items():
+        for value in given if isinstance(given, list) else (given,):
+            if isinstance(value, int):
+                encoded += int_field(numbers[name], value)
+            elif isinstance(value, str):
+                encoded += text_field(numbers[name], value)
+            elif isinstance(value, bytes):
+                encoded += bytes_field(numbers[name], value)
+    return encoded
 
 
 def double(value: float) -> bytes:

@@ -25,7 +25,7 @@ from ktrace.stages.order import Arrows, Edges, Timeline, TimelineBatch
 
 from . import field_numbers as f
 from .sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, link_texts
-from .wire import bytes_field, int_field
+from .wire import message
 from .writing.busy_pieces import MOST as MOST_PIECES
 from .writing.busy_pieces import BusyPieces
 from .writing.derived_tracks import RootTrack, Steps, TakenNames, steps_track
@@ -180,12 +180,10 @@ def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:
     if last - first > _NEARLY_ALL * (output.timeline.end - output.timeline.start):
         return b""
     sequence = PacketSequence(DERIVED_SEQUENCES + output.machine, output.machine)
-    fields = f.TRACING_SERVICE_EVENT
     return b"".join(
         packet(
-            int_field(f.TRACE_PACKET["timestamp"], ts - output.origin)
-            + sequence.fields
-            + bytes_field(f.TRACE_PACKET["service_event"], int_field(fields[event], 1))
+            message(f.TRACE_PACKET, timestamp=ts - output.origin) + sequence.fields,
+            service_event=message(f.TRACING_SERVICE_EVENT, **{event: 1}),
         )
         for event, ts in (("tracing_started", first), ("tracing_disabled", last))
     )

@@ -21,8 +21,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
 from .places import Ids, json_object, plain
-from .slices import Tables
-from .work import with_values
+from .slices import Tables, with_values
 
 #: Greatest number of rows of one event that are kept together.
 _MOST = 1 << 20

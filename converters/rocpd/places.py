@@ -54,20 +54,8 @@ LOOKED_UP = frozenset(
 #: Columns with whole numbers, and with texts, in all tables.
 WHOLE = (
     *("id", "nid", "pid", "tid", "ppid", "agent_id", "queue_id", "stream_id", "track_id", "name_id", "region_name_id"),
-    *(
-        "start",
-        "end",
-        "timestamp",
-        "start_id",
-        "end_id",
-        "timestamp_id",
-        "event_id",
-        "category_id",
-        "stack_id",
-        "parent_stack_id",
-        "kernel_id",
-        "dispatch_id",
-    ),
+    *("start", "end", "timestamp", "start_id", "end_id", "timestamp_id", "event_id", "category_id"),
+    *("stack_id", "parent_stack_id", "kernel_id", "dispatch_id"),
     *("pmc_id", "sample_id", "size", "dst_agent_id", "src_agent_id", "private_segment_size", "group_segment_size"),
     *(f"{of}_size_{axis}" for of in ("workgroup", "grid") for axis in "xyz"),
     *("absolute_index", "type_index", "logical_index", "sgpr_count", "arch_vgpr_count", "accum_vgpr_count"),
@@ -300,14 +288,11 @@ class RocpdTracks:
         else:
             columns = {"stream": stream, "args.queue_id": queue}
         if columns["stream"] is not None and device is not None and place["pid"] is not None:
-            self._remember(place, device, columns["stream"])
+            host = place["host"] if place["host"] is not None else pa.nulls(len(device), pa.string())
+            self._seen |= dict.fromkeys(combinations([host, place["pid"], device, columns["stream"]]))
         return {
             name: column for name, column in columns.items() if column is not None and column.null_count < len(column)
         }
-
-    def _remember(self, place: Columns, device: pa.Array, stream: pa.Array) -> None:
-        host = place["host"] if place["host"] is not None else pa.nulls(len(device), pa.string())
-        self._seen.update(dict.fromkeys(combinations([host, place["pid"], device, stream])))
 
     def facts(self, rows: RowBuilder) -> None:
         """Adds the names of the streams with work."""

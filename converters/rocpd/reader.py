@@ -31,8 +31,8 @@ from ktrace.model.row_builder import RowBuilder
 
 from .counters import Counters
 from .places import EVENT_TABLES, LOOKED_UP, TEXTS, WHOLE, Columns, ProcessTables, json_object, process_tables
-from .slices import TableReader, Tables, json_cells, unpacked
-from .work import Allocations, Copies, Kernels, with_values
+from .slices import TableReader, Tables, json_cells, unpacked, with_values
+from .work import Allocations, Copies, Kernels
 
 #: Part of a category -> the kind of its regions; the first match wins, other categories are ranges.
 _KINDS = (
@@ -63,19 +63,11 @@ class Regions(TableReader):
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
         common = tables.take_common(block)
-        start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"), required=True)
         kinds = kinds_of(common["event"].get("cat"), len(block))
         named = with_messages(names, common["event"].get("extdata"))
-        return tables.batches.events(
-            block,
-            tables.ids_of("region", block.numbers),
-            kind=kinds,
-            ts=start,
-            dur=pc.subtract(end, start),
-            tid=common["place"]["tid"],
-            **with_values(common["columns"] | named),
-        )
+        own = {"kind": kinds, "tid": common["place"]["tid"]}
+        return tables.spans(self.kind, block, own | common["columns"] | named)
 
 
 class Samples:
@@ -110,15 +102,13 @@ class Samples:
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
         common = tables.take_common(block)
-        stacks = "args.call_stack" in common["columns"]
+        stacks = common["columns"].get("args.call_stack")
         ids = block.take("name_id")
         names = tables.strings.column(block, common["place"]["track"] if ids is None else ids, required=True)
         return tables.batches.events(
             block,
             tables.ids_of("sample", block.numbers),
-            kind=pc.if_else(common["columns"]["args.call_stack"].is_valid(), "sample", "instant")
-            if stacks
-            else "instant",
+            kind="instant" if stacks is None else pc.if_else(stacks.is_valid(), "sample", "instant"),
             ts=block.take("timestamp"),
             tid=common["place"]["tid"],
             **with_values(common["columns"] | with_messages(names, common["event"].get("extdata"))),
@@ -134,31 +124,19 @@ def read_others(tables: Tables, kind: str) -> Iterator[Batch]:
     for block in tables.blocks(kind):
         common = tables.take_common(block)
         device = tables.infos.device.of(common["place"]["agent"])
-        start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"))
-        yield tables.batches.events(
-            block,
-            tables.ids_of(kind, block.numbers),
-            kind=_OTHERS.get(kind, "range"),
-            name=kind if names is None else names,
-            ts=start,
-            dur=pc.subtract(end, start),
-            tid=None if device is not None else common["place"]["tid"],
-            device=device,
-            **with_values(common["columns"] | tables.places.stream(common["place"], device)),
-        )
+        own = {"kind": _OTHERS.get(kind, "range"), "name": kind if names is None else names, "device": device}
+        own["tid"] = common["place"]["tid"] if device is None else None
+        yield tables.spans(kind, block, own | common["columns"] | tables.places.stream(common["place"], device))
 
 
 def kinds_of(categories: pa.DictionaryArray | None, rows: int) -> pa.Array:
     """The kind of each region by its category."""
     if categories is None:
         return constant("range", rows)
-    words = [_kind(str(word)) for word in categories.dictionary.to_pylist()]
+    spelled = [str(word).upper() for word in categories.dictionary.to_pylist()]
+    words = [next((kind for part, kind in _KINDS if part in word), "range") for word in spelled]
     return pc.fill_null(pa.array(words, pa.string()).take(categories.indices), "range")
-
-
-def _kind(category: str) -> str:
-    return next((kind for word, kind in _KINDS if word in category.upper()), "range")
 
 
 def with_messages(names: pa.Array, extdata: pa.Array | None) -> Columns:
@@ -217,7 +195,8 @@ def add_facts(tables: Tables, rows: RowBuilder) -> None:
     for process in infos.processes.to_pylist():
         place = {"host": infos.host.one(process["nid"]), "pid": infos.pid.one(process["id"])}
         command = process["command"]
-        name = process["name"] or (_program(command) if command else None)
+        program = command.split(" ", maxsplit=1)[0].rsplit("/", 1)[-1] if command else None
+        name = process["name"] or program
         rows.fact("process", **place, name=name, facts=_nonempty({"command": command, "ppid": process["ppid"]}))
     for thread in infos.threads.to_pylist():
         place = {"host": infos.host.one(thread["nid"]), "pid": infos.pid.one(thread["pid"])}
@@ -271,10 +250,6 @@ def _environment(tables: Tables, conversion: Conversion) -> None:
         environments = tables.database.part(table, ["environment"], tables.part.where).column("environment").to_pylist()
         if count := sum(text not in (None, "", "{}", b"") for text in environments):
             conversion.report.issue("environment", table, rows=count)
-
-
-def _program(command: str) -> str:
-    return command.split(" ", maxsplit=1)[0].rsplit("/", 1)[-1]
 
 
 def _nonempty(facts: dict[str, Any]) -> dict[str, Any]:

@@ -141,6 +141,21 @@ class Tables:
         kept = {name: column for name, column in columns.items() if column is not None}
         return {"place": place, "event": event, "columns": kept}
 
+    def spans(self, kind: str, block: Block, columns: Columns) -> Batch:
+        """Returns the rows of a kind from `start` to `end`, with those of these columns that have values."""
+        start, end = block.take("start"), block.take("end")
+        ids = self.ids_of(kind, block.numbers)
+        return self.batches.events(block, ids, ts=start, dur=pc.subtract(end, start), **with_values(columns))
+
+
+def with_values(columns: Columns) -> Columns:
+    """Returns the columns that aren't null in all rows."""
+    return {
+        name: column
+        for name, column in columns.items()
+        if isinstance(column, str) or (column is not None and column.null_count < len(column))
+    }
+
 
 def json_cells(column: pa.Array | None) -> pa.Array | None:
     """A column of JSON as arguments; null for empty values. Text that isn't JSON becomes a JSON string."""

@@ -18,12 +18,7 @@ from .places import Columns, json_object, plain
 from .slices import TableReader, Tables
 
 _SYMBOL = (
-    "display_name",
-    "kernel_name",
-    "group_segment_size",
-    "sgpr_count",
-    "arch_vgpr_count",
-    "accum_vgpr_count",
+    *("display_name", "kernel_name", "group_segment_size", "sgpr_count", "arch_vgpr_count", "accum_vgpr_count"),
     "extdata",
 )
 
@@ -42,28 +37,13 @@ class Kernels(TableReader):
         tables = self._tables
         common = tables.take_common(block)
         device = tables.infos.device.of(common["place"]["agent"])
-        start, end = block.take("start"), block.take("end")
-        columns = (
-            common["columns"] | self._symbol(block) | launch(block) | tables.places.stream(common["place"], device)
-        )
-        region = tables.strings.column(block, block.take("region_name_id"))
-        if region is not None:
-            columns["args.region"] = _not_empty(region)
+        columns = {"kind": "kernel", "device": device} | common["columns"]
+        columns |= self._symbol(block) | launch(block) | tables.places.stream(common["place"], device)
+        columns["args.region"] = _not_empty(tables.strings.column(block, block.take("region_name_id")))
         for name in ("graph_exec_id", "graph_node_id"):
-            column = block.take(name)
-            if column is not None:
-                columns[f"args.{name}"] = nonzero(column)
-        if common["place"]["tid"] is not None:
-            columns["args.thread_id"] = common["place"]["tid"]
-        return tables.batches.events(
-            block,
-            tables.ids_of("kernel_dispatch", block.numbers),
-            kind="kernel",
-            ts=start,
-            dur=pc.subtract(end, start),
-            device=device,
-            **with_values(columns),
-        )
+            columns[f"args.{name}"] = nonzero(block.take(name))
+        columns["args.thread_id"] = common["place"]["tid"]
+        return tables.spans(self.kind, block, columns)
 
     def _symbol(self, block: Block) -> Columns:
         """Columns from the kernel's symbol: names, registers, the memory that is requested at the launch."""
@@ -126,32 +106,24 @@ class Copies(TableReader):
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
         common = tables.take_common(block)
-        start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"), required=True)
         device, way, agents = self._ends(block)
         ways = copy_kinds(names)
-        columns = common["columns"] | tables.places.stream(common["place"], device) | agents
+        columns = {
+            "kind": "memcpy",
+            "name": names,
+            "device": device,
+            "bytes": block.take("size"),
+            "copy_kind": way if ways is None else ways if way is None else pc.coalesce(ways, way),
+        }
+        columns |= common["columns"] | tables.places.stream(common["place"], device) | agents
         for name in ("src_address", "dst_address"):
             column = block.take(name)
             if column is not None and pa.types.is_integer(column.type):
                 columns[f"args.{name}"] = nonzero(column)
-        region = tables.strings.column(block, block.take("region_name_id"))
-        if region is not None:
-            columns["args.region"] = _not_empty(region)
-        if common["place"]["tid"] is not None:
-            columns["args.thread_id"] = common["place"]["tid"]
-        return tables.batches.events(
-            block,
-            tables.ids_of("memory_copy", block.numbers),
-            kind="memcpy",
-            name=names,
-            ts=start,
-            dur=pc.subtract(end, start),
-            device=device,
-            bytes=block.take("size"),
-            copy_kind=way if ways is None else ways if way is None else pc.coalesce(ways, way),
-            **with_values(columns),
-        )
+        columns["args.region"] = _not_empty(tables.strings.column(block, block.take("region_name_id")))
+        columns["args.thread_id"] = common["place"]["tid"]
+        return tables.spans(self.kind, block, columns)
 
     def _ends(self, block: Block) -> tuple[pa.Array | None, pa.Array | None, Columns]:
         """The device that a copy is shown on (its destination GPU, else its source), its direction, both agents."""
@@ -181,30 +153,16 @@ class Allocations(TableReader):
         tables = self._tables
         common = tables.take_common(block)
         device = tables.infos.device.of(common["place"]["agent"])
-        start, end = block.take("start"), block.take("end")
         types = block.take("type")
         names = tables.strings.column(block, block.take("name_id"))
         if names is None:
             names = constant("[no name]", len(block)) if types is None else pc.fill_null(types, "[no name]")
         elif types is not None:
             common["columns"]["args.type"] = types
-        columns = common["columns"]
-        for name in ("queue", "stream"):
-            column = common["place"][name]
-            if column is not None:
-                columns[f"args.{name}_id"] = nonzero(column)
-        return tables.batches.events(
-            block,
-            tables.ids_of("memory_allocate", block.numbers),
-            kind="alloc",
-            name=names,
-            ts=start,
-            dur=pc.subtract(end, start),
-            tid=common["place"]["tid"],
-            device=device,
-            bytes=self._bytes(types, block.get("address"), block.take("size")),
-            **with_values(columns),
-        )
+        size = self._bytes(types, block.get("address"), block.take("size"))
+        own = {"kind": "alloc", "name": names, "tid": common["place"]["tid"], "device": device, "bytes": size}
+        queues = {f"args.{name}_id": nonzero(common["place"][name]) for name in ("queue", "stream")}
+        return tables.spans(self.kind, block, own | common["columns"] | queues)
 
     def _bytes(self, types: pa.Array | None, address: pa.Array | None, size: pa.Array | None) -> pa.Array | None:
         """The allocated bytes, negative for a free."""
@@ -221,17 +179,8 @@ class Allocations(TableReader):
         return pa.array(sizes, pa.int64())
 
 
-def _not_empty(words: pa.DictionaryArray) -> pa.Array:
-    texts = words.dictionary
-    if not pc.any(pc.equal(texts, "")).as_py():
+def _not_empty(words: pa.DictionaryArray | None) -> pa.Array | None:
+    """The words, null for empty ones."""
+    if words is None or not pc.any(pc.equal(words.dictionary, "")).as_py():
         return words
-    return pc.if_else(pc.equal(texts, ""), None, texts).take(words.indices)
-
-
-def with_values(columns: Columns) -> Columns:
-    """Returns the columns that aren't null in all rows."""
-    return {
-        name: column
-        for name, column in columns.items()
-        if isinstance(column, str) or (column is not None and column.null_count < len(column))
-    }
+    return pc.if_else(pc.equal(words.dictionary, ""), None, words.dictionary).take(words.indices)

@@ -10,7 +10,7 @@ Structs are decoded twice as fast as dicts, and refuse an unknown key, so that n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -40,8 +40,7 @@ class Shape:
         for _ in range(2):
             if self._decode is not None:
                 try:
-                    rows: list[object] = self._decode(text)
-                    return rows
+                    return self._decode(text)
                 except msgspec.ValidationError:
                     pass
             self._learn(msgspec.json.decode(text, type=list[dict[str, Any]]))
@@ -134,11 +133,8 @@ _LATE = 1 << 62
 _WHOLE = frozenset(
     {
         *("thread_id", "dispatch_id", "private_segment_size", "group_segment_size", "queue_id", "stream_id", "bytes"),
-        *(
-            "allocation_size",
-            "correlation_id",
-            *(f"correlation_id.{of}" for of in ("internal", "external", "ancestor")),
-        ),
+        *("allocation_size", "correlation_id"),
+        *(f"correlation_id.{of}" for of in ("internal", "external", "ancestor")),
         *(f"{of}_size_{axis}" for of in ("workgroup", "grid") for axis in "xyz"),
     }
 )
@@ -203,19 +199,19 @@ def column(values: list[object]) -> pa.Array:
 
 def wholes(values: list[object], least: int, greatest: int, kind: pa.DataType) -> pa.Array:
     """A column of whole numbers, null for other values."""
+    return _integers(values, kind, lambda value: value if least <= value <= greatest else None)
+
+
+def times(values: list[object]) -> pa.Array:
+    """A column of times in ns; numbers beyond int64 are out of range, values that aren't whole numbers null."""
+    return _integers(values, pa.int64(), lambda value: max(-_LATE, min(value, _LATE)))
+
+
+def _integers(values: list[object], kind: pa.DataType, fit: Callable[[int], int | None]) -> pa.Array:
+    """A column of whole numbers; where one is too large, or there are other values, each whole number as it fits."""
     if {type(value) for value in values} <= {int, type(None)}:
         try:
             return pa.array(values, kind)
         except (OverflowError, pa.ArrowInvalid):
             pass
-    return pa.array([value if type(value) is int and least <= value <= greatest else None for value in values], kind)
-
-
-def times(values: list[object]) -> pa.Array:
-    """A column of times in ns; numbers beyond int64 are out of range, values that aren't whole numbers null."""
-    if {type(value) for value in values} <= {int, type(None)}:
-        try:
-            return pa.array(values, pa.int64())
-        except (OverflowError, pa.ArrowInvalid):
-            pass
-    return pa.array([max(-_LATE, min(value, _LATE)) if type(value) is int else None for value in values], pa.int64())
+    return pa.array([fit(value) if type(value) is int else None for value in values], kind)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -316,23 +316,15 @@ def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
         refuse_deep(b",".join(elements))
         return (shape.decode(b"[" + b",".join(elements) + b"]") if elements else []), 0
     except NOT_JSON:
-        sound = [element for element in elements if _is_sound(element)]
+        sound = [element for element in elements if _is_json(element, Any)]
         return (shape.decode(b"[" + b",".join(sound) + b"]") if sound else []), len(elements) - len(sound)
 
 
-def _is_sound(element: bytes) -> bool:
-    try:
-        refuse_deep(element)
-        msgspec.json.decode(element)
-    except NOT_JSON:
-        return False
-    return True
-
-
-def _is_json(text: bytes) -> bool:
+def _is_json(text: bytes, kind: Any = msgspec.Raw) -> bool:
+    """Whether it is JSON; as `Any`, whether its numbers can be read, too."""
     try:
         refuse_deep(text)
-        msgspec.json.decode(text, type=msgspec.Raw)
+        msgspec.json.decode(text, type=kind)
     except NOT_JSON:
         return False
     return True

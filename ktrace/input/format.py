@@ -307,8 +307,7 @@ class Format:
 @cache
 def builtin_formats() -> tuple[Format, ...]:
     """Returns the formats of ktrace itself, in the order of the table in the README."""
-    formats: tuple[Format, ...] = import_module("ktrace.converters.listed").FORMATS
-    return formats
+    return import_module("ktrace.converters.listed").FORMATS
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,7 @@ _BOTH = re.compile(r"(.*?) ?\(([A-Za-z0-9.:]*[a-z0-9]_[\w.:]+)\)")
 @cache
 def _table() -> dict[str, str | dict[str, str]]:
     text = resources.files("ktrace.schema").joinpath("ncu-metrics.json").read_text("utf-8")
-    names: dict[str, str | dict[str, str]] = json.loads(text)["names"]
-    return names
+    return json.loads(text)["names"]
 
 
 def metric_id(name: str, unit: str, section: str = "", part: str = "") -> str:

@@ -22,8 +22,7 @@ WORD = {"events": "event", "summaries": "summary", "links": "link", "catalog": "
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the model, parsed."""
     text = resources.files("ktrace.schema").joinpath("ktrace-1.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
+    return json.loads(text)
 
 
 @cache

@@ -244,8 +244,7 @@ def _last(head: str) -> str:
 
 def _words(inside: str) -> list[str]:
     """The words of template arguments; only the last word of a path."""
-    words: list[str] = _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
-    return words
+    return _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
 
 
 def _with_description(function: str, words: list[str]) -> str:

@@ -1,9 +1,8 @@
 """What is compiled, where it could be built: `compiled` is the extension module, or None.
 
-Where there was no compiler, or `KTRACE_NATIVE=0` is set, Python gives the same rows and lanes, and protobuf's own
-classes the messages of the encoder, with their fields in another order. Compiled code raises TypeError or ValueError,
-with the name of the argument, for arrays of another type or length, with gaps or not aligned, and for numbers that
-point outside of others.
+Where there was no compiler, or `KTRACE_NATIVE=0` is set, Python gives the same rows, lanes and messages. Compiled code
+raises TypeError or ValueError, with the name of the argument, for arrays of another type or length, with gaps or not
+aligned, and for numbers that point outside of others.
 """
 
 from __future__ import annotations

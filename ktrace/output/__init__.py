@@ -132,8 +132,7 @@ class Sink:
             self._streams.append(stream)
         in_background: Any = WriteBehind(stream)
         self._streams.append(in_background)
-        result: BinaryIO = in_background
-        return result
+        return in_background
 
     def finish(self) -> int:
         """Closes the output before `commit` and returns its size in bytes."""

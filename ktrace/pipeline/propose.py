@@ -51,8 +51,7 @@ def propose(path: str, lines: Sequence[str] = ()) -> Proposal:
     Raises UsageError, or InputError for a file without them.
     """
     source = Source(path)
-    result: Proposal = by_name(FORMAT).function("propose")(source.sample(), path, lines)
-    return result
+    return by_name(FORMAT).function("propose")(source.sample(), path, lines)
 
 
 def completed(proposal: Proposal, changes: str | None) -> ColumnMap:

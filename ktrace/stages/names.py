@@ -162,8 +162,7 @@ class _Classifier:
 
 
 def _codes(column: pa.DictionaryArray) -> Int64:
-    result: Int64 = column.indices.to_numpy(zero_copy_only=False)
-    return result
+    return column.indices.to_numpy(zero_copy_only=False)
 
 
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:

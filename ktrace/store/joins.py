@@ -69,8 +69,7 @@ def greatest_so_far(values: Int64, columns: Columns) -> Int64:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     base = group * len(order)
-    result: Int64 = values[order][np.maximum.accumulate(rank + base) - base]
-    return result
+    return values[order][np.maximum.accumulate(rank + base) - base]
 
 
 def find(rows: Columns, among: Columns) -> Int64:
@@ -143,8 +142,7 @@ def is_among(values: Int64, members: Int64) -> Bools:
     if not len(members):
         return np.zeros(len(values), np.bool_)
     rising = members if np.all(members[1:] >= members[:-1]) else np.sort(members)
-    result: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
-    return result
+    return rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
 
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:

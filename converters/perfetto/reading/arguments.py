@@ -160,7 +160,7 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
     key[key < 0] = chunk.argument_names.code(b"")
     value_type, number = np.zeros(count, np.uint8), np.zeros(count, np.int64)
 
-    def put(owner: Int64, is_what: int, numbers: Int64) -> None:
+    def put(owner: Int64, is_what: int, numbers: Int64 | Int32 | int) -> None:
         value_type[owner], number[owner] = is_what, numbers
 
     for field_number, kind in ((spelling.bool, BOOL), (spelling.signed, INT)):
@@ -177,35 +177,22 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
     put(column.owner, DOUBLE, signed(column.value))
     column = found.get(spelling.text, LENGTH)
     if len(column.owner):
-        put(column.owner, CHUNK_TEXT, _own(chunk, texts_at(chunk.data, column.start, signed(column.value))))
+        spelled = texts_at(chunk.data, column.start, signed(column.value))
+        put(column.owner, CHUNK_TEXT, chunk.chunk_texts.codes(spelled))
     column = found.get(spelling.text_iid, VARINT)
     if len(column.owner):
-        put(
-            column.owner,
-            TRACE_TEXT,
-            look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64),
-        )
+        put(column.owner, TRACE_TEXT, look_up(chunk.states, state[column.owner], "strings", column.value))
     _nested(chunk, found, state, start, size, spelling, put)
     if chunk.by_ktrace:
         _as_written(chunk, found, state, spelling, key, value_type, number)
     nothing = np.flatnonzero(value_type == NOTHING)
     if len(nothing):
-        put(nothing, JSON, np.int64(chunk.chunk_texts.code(b"null")))  # type: ignore[arg-type]
+        put(nothing, JSON, chunk.chunk_texts.code(b"null"))
     return Values(row, key, value_type, number)
 
 
-def _own(chunk: Chunk, texts: pa.Array) -> Int64:
-    return chunk.chunk_texts.codes(texts).astype(np.int64)
-
-
 def _as_written(
-    chunk: Chunk,
-    found: Fields,
-    state: Int64,
-    spelling: Spelling,
-    key: Int32,
-    value_type: UInt8,
-    number: Int64,
+    chunk: Chunk, found: Fields, state: Int64, spelling: Spelling, key: Int32, value_type: UInt8, number: Int64
 ) -> None:
     """Marks the texts that ktrace wrote as JSON.
 
@@ -416,13 +403,13 @@ def _present(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         if column.null_count == len(column) and name not in ("id", "ts"):
             continue
         kind = INTERNAL.get(name) or (schema.field(name).type if name in schema.names else column.type)
-        as_it_is = column.type == kind or (pa.types.is_dictionary(column.type) and kind == pa.string())
-        found[name] = column if as_it_is else _as(column, kind)
+        if column.type == kind or (pa.types.is_dictionary(column.type) and kind == pa.string()):
+            found[name] = column
+        elif pa.types.is_dictionary(kind):
+            found[name] = column.cast(pa.string()).dictionary_encode()
+        else:
+            found[name] = column.cast(kind)
     return found
-
-
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
 
 
 def _groups(shape: Int64, values: Values) -> Int64:
@@ -564,9 +551,9 @@ def _restore(columns: Columns, arguments: Columns) -> Columns:
     count = len(columns["ts"])
     types = {field.name: field.type for field in arrow_schema("events")}
     for name in ("id", "value", "unit"):
-        given = arguments.pop(name, None)
-        if given is not None:
-            columns[name] = _filled(_in_type(given, types[name]), columns.get(name))
+        if name in arguments:
+            given = _in_type(arguments.pop(name), types[name])
+            columns[name] = pc.coalesce(given, columns[name]) if given.null_count and name in columns else given
     timing = arguments.pop("timing", None)
     if timing is not None:
         columns["timing"] = pc.fill_null(decoded(timing), "measured")
@@ -595,10 +582,6 @@ def _true(column: pa.Array) -> pa.Array:
     """Which values are true. Stages have no booleans: their extra data are JSON."""
     plain = decoded(column)
     return pc.fill_null(plain if pa.types.is_boolean(plain.type) else pc.equal(plain.cast(pa.binary()), b"true"), False)
-
-
-def _filled(column: pa.Array, other: pa.Array | None) -> pa.Array:
-    return column if other is None or not column.null_count else pc.coalesce(column, other)
 
 
 def _in_type(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -297,9 +297,9 @@ class Tracks:
             if track is None or "track" not in place.columns:
                 continue
             facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
-            facts["parent_track"] = (
-                str(without_machine(track.parent)) if track.parent and not self._is_owner(track.parent) else None
-            )
+            parent = self.descriptors.get(track.parent) if track.parent else None
+            if track.parent and not (parent and (parent.is_process or parent.tid is not None)):
+                facts["parent_track"] = str(without_machine(track.parent))
             key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
             yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}
 
@@ -321,10 +321,6 @@ class Tracks:
             yield key | {"name": name, "order": order, "facts": _given(facts)}
         for (of, tid), name in processes.threads.items():
             yield {"entity": "thread", "host": host, "pid": of, "tid": tid, "name": name}
-
-    def _is_owner(self, uuid: int) -> bool:
-        track = self.descriptors.get(uuid)
-        return track is not None and (track.is_process or track.tid is not None)
 
 
 def _given(facts: dict[str, Any]) -> dict[str, Any]:

@@ -181,7 +181,8 @@ def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found:
     if phase == "X":
         parsed.dur[row] = int64(first(found, _L["duration_us"], 0)) * 1000
     if phase not in _PLAIN or found.keys() - _USED:
-        stated = {_FIELDS.get(key, str(key)): _shown(values[-1]) for key, values in found.items()}
+        last = {_FIELDS.get(key, str(key)): values[-1] for key, values in found.items()}
+        stated = {name: value if isinstance(value, int) else text(value) for name, value in last.items()}
         parsed.legacy_arguments.append((row, chunk.chunk_texts.code(dump_json(stated | {"phase": phase}).encode())))
     if phase == "M":
         parsed.event_type[row] = NOTHING
@@ -205,10 +206,6 @@ def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found:
         }
     if columns != {name: place.columns.get(name) for name in _PLACE}:
         parsed.place[row] = context.tracks.keyed(tuple(columns.items()), **columns)
-
-
-def _shown(value: Value) -> int | str:
-    return value if isinstance(value, int) else text(value)
 
 
 #: Arguments of AMD's tools.

@@ -267,11 +267,7 @@ def _listed(names: list[str], number: int | None) -> str:
 
 
 def _place(
-    context: Context,
-    machine: int,
-    entries: dict[str, Entry],
-    given: dict[str, int],
-    specifications: Specifications,
+    context: Context, machine: int, entries: dict[str, Entry], given: dict[str, int], specifications: Specifications
 ) -> int:
     """The track of a queue, with what is known of its context and of itself as facts."""
     graphics, entry, listed = entries["context"], entries["hw_queue_iid"], given.get("hw_queue_id")
@@ -559,6 +555,8 @@ class GpuPackets:
                 self._context.observer.observe_counter(counter.name, events.ts[owner[which == one]])
         for counter, _ in known:
             self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
+        by_ktrace = self._context.by_ktrace
+        timing = ["derived" if by_ktrace and counter.description == DERIVED else "measured" for counter, _ in known]
         columns = {
             "source": constant(self._context.source(), len(rows)),
             "id": pa.array(given.start[rows] + base + (_IDS if self._context.by_ktrace else 0)),
@@ -570,7 +568,7 @@ class GpuPackets:
             .take(pa.array(which))
             .dictionary_encode(),
             "value": pa.array(value[rows], mask=~(whole.has(parts.count) | real.has(parts.count))[rows]),
-            "timing": words([self._timing(counter) for counter, _ in known], which),
+            "timing": words(timing, which),
         }
         machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
         if machine.any() and not self._context.by_ktrace:
@@ -607,9 +605,6 @@ class GpuPackets:
             known, gpu = self._interned(state, iid, gpu)
         return known.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
 
-    def _timing(self, counter: CounterSpec) -> str:
-        return "derived" if self._context.by_ktrace and counter.description == DERIVED else "measured"
-
     def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)
         if key not in state.cache:
@@ -618,8 +613,7 @@ class GpuPackets:
             gpu = int32(first(entry, i["gpu_id"], gpu))
             specs = _specs(first(entry, i["counter_descriptor"], b""))
             state.cache[key] = ({(gpu, number): counter for number, counter in specs.items()}, gpu)
-        result: tuple[dict[tuple[int, int], CounterSpec], int] = state.cache[key]
-        return result
+        return state.cache[key]
 
     def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
         """Reads a GpuMemTotalEvent."""

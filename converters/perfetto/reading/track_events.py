@@ -162,8 +162,7 @@ def _ended_states(context: Context, parsed: Parsed) -> Bools:
         if place in context.open_states:
             parsed.ended_states.append(row)
         (context.open_states.discard if nameless[row] else context.open_states.add)(place)
-    result: Bools = is_state & nameless
-    return result
+    return is_state & nameless
 
 
 def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:

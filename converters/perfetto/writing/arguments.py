@@ -44,7 +44,7 @@ from ktrace.stages.order import TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
 
 from .. import field_numbers as f
-from ..wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
+from ..wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, message, varint
 from .fields import (
     CodedField,
     Field,
@@ -131,12 +131,12 @@ _REMEMBERED = 16 << 20
 JSON_TYPE, ARGS_TYPE = 1, 2
 
 #: Their entries of InternedData, written at the start of the sequence.
-TYPE_NAMES = b"".join(
-    bytes_field(
-        f.INTERNED_DATA["debug_annotation_value_type_names"],
-        int_field(f.EVENT_NAME["iid"], number) + bytes_field(f.EVENT_NAME["name"], name),
-    )
-    for number, name in ((JSON_TYPE, b"json"), (ARGS_TYPE, b"args"))
+TYPE_NAMES = message(
+    f.INTERNED_DATA,
+    debug_annotation_value_type_names=[
+        message(f.EVENT_NAME, iid=JSON_TYPE, name="json"),
+        message(f.EVENT_NAME, iid=ARGS_TYPE, name="args"),
+    ],
 )
 
 _ANNOTATION = bytes_tag(f.TRACK_EVENT["debug_annotations"])
@@ -276,9 +276,7 @@ class StageArguments:
     def __init__(self) -> None:
         self.names = InternedTexts(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
         self.texts = InternedTexts(
-            f.INTERNED_DATA["debug_annotation_string_values"],
-            f.EXTRA_COMPUTE_ARG["string_value_iid"],
-            _STAGE_TEXT,
+            f.INTERNED_DATA["debug_annotation_string_values"], f.EXTRA_COMPUTE_ARG["string_value_iid"], _STAGE_TEXT
         )
 
     def head(self, name: str) -> bytes:
@@ -362,8 +360,7 @@ class ArgumentTexts:
             if not self._usable or (len(text) > _DIGITS and _HUGE.search(text)):
                 return None
             columns.add(row, members_of(text))
-        columns.settle()
-        found = columns.finish(0, len(texts))
+        found = columns.finish(len(texts))
         self._keys |= dict.fromkeys(found)
         self._usable = len(self._keys) <= MOST_KEYS and not any(map(ODD_KEY.search, found))
         if not self._usable:
@@ -455,14 +452,12 @@ def whole(column: pa.Array) -> UInt64:
     if data is None:
         return np.zeros(len(column), np.uint64)
     values: Any = np.frombuffer(data, column.type.to_pandas_dtype())[column.offset :][: len(column)]
-    result: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
-    return result
+    return values.astype(np.int64, copy=False).view(np.uint64)
 
 
 def is_integral(values: Float64) -> Bools:
     """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
-    result: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
-    return result
+    return (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:
@@ -532,7 +527,8 @@ class HostArrows(msgspec.Struct, frozen=True):
             single, value, several = _alone(self.count, rows, flow)
             found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                found.append(TextField(_joined("TrackEvent", [_flows(*several)], self.count)))
+                rows, flow = several
+                found.append(TextField(_joined([(rows, FixedField(_FLOW, flow.astype(np.uint64)))], self.count)))
         found += self._correlations()
         return found
 
@@ -549,7 +545,7 @@ class HostArrows(msgspec.Struct, frozen=True):
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [_ids(*several, _SUBMISSION), _ids(at, more, _SUBMISSION), _ids(*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
-            text = TextField(_joined("GpuCorrelation", parts, self.count))
+            text = TextField(_joined(parts, self.count))
             found.append(MessageField(_CORRELATION, b"", [text], text.valid))
         return found
 
@@ -583,7 +579,7 @@ class ArrowBook:
         )
         waits = None
         if waiting.any():
-            waits = _joined("GpuRenderStageEvent", [_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch))
+            waits = _joined([_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch))
         return host, waits, int(np.count_nonzero(~kept))
 
     def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
@@ -616,24 +612,20 @@ def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple
 _Fields = tuple[Int64, Field]
 
 
-def _flows(rows: Int64, flows: Int64) -> _Fields:
-    return rows, FixedField(_FLOW, flows.astype(np.uint64))
-
-
 def _ids(rows: Int64, ids: Int64, tag: bytes) -> _Fields:
     """Ids of stages, as varints after a tag."""
     return rows, VarintField(tag, ids.astype(np.uint64))
 
 
-def _joined(kind: str, parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
-    """The fields of all parts, which are of one kind of message, joined by row; null for a row without any."""
+def _joined(parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
+    """The fields of all parts joined by row; null for a row without any."""
     rows = np.concatenate([part[0] for part in parts])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
     place[order] = np.arange(len(rows))
     places = np.split(place, np.cumsum([len(part[0]) for part in parts])[:-1])
     fields = [Part([field], mine) for (_, field), mine in zip(parts, places, strict=True)]
-    data, ends = encoder(kind, fields, len(rows))()
+    data, ends = encoder(fields, len(rows))()
     bounds = np.concatenate([[0], ends])
     offsets = np.ascontiguousarray(bounds[np.searchsorted(rows[order], np.arange(count + 1))])
     joined = pa.LargeBinaryArray.from_buffers(

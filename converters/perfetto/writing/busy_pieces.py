@@ -103,11 +103,6 @@ def _joined(parts: list[Pieces]) -> Pieces:
     return Pieces(*(column[order] for column in columns))
 
 
-def _none() -> Pieces:
-    empty = np.empty(0, np.int64)
-    return Pieces(*(empty,) * 8, np.empty((0, 1), np.int64))
-
-
 class Reach:
     """How far the work of each track has come."""
 
@@ -217,7 +212,8 @@ class BusyPieces:
 
     def finish(self) -> Pieces:
         """Returns the pieces so far in the order of tracks and time, no more than there may be."""
-        pieces = _joined(self._parts) if self._parts else _none()
+        none = np.empty(0, np.int64)
+        pieces = _joined(self._parts or [Pieces(*(none,) * 8, none.reshape(0, 1))])
         pieces = pieces.joined(pieces.gap > 0)
         if self._least or len(pieces) > self._most:
             pieces = pieces.joined(self._cuts(pieces))

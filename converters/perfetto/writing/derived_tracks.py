@@ -43,7 +43,7 @@ from ktrace.stages.select.wanted import step_of
 
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
-from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
+from ..wire import bytes_tag, int_tag, message, varint
 from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
 from .busy_pieces import BUSY, CATEGORY, NOTE, BusyPieces, Pieces
 from .descriptors import Descriptors, merge_key, with_tids
@@ -174,7 +174,7 @@ class RootTrack(msgspec.Struct, frozen=True):
     dur: Int64
     titles: list[str]
     counter: str
-    unit: bytes
+    unit: int
     counts: Int64
     arguments: dict[str, Int64]
 
@@ -182,7 +182,7 @@ class RootTrack(msgspec.Struct, frozen=True):
 def steps_track(name: str, steps: list[tuple[int, int, str]]) -> RootTrack:
     """The track of steps."""
     start, end = (np.array([one[which] for one in steps], np.int64) for which in range(2))
-    unit = int_field(f.COUNTER_DESCRIPTOR["unit"], f.COUNTER_UNIT["UNIT_TIME_NS"])
+    unit = f.COUNTER_UNIT["UNIT_TIME_NS"]
     return RootTrack(name, start, end - start, [one[2] for one in steps], "time of a step", unit, end - start, {})
 
 
@@ -194,7 +194,7 @@ def runs_track(name: str, pieces: Pieces, found: BusyPieces, taken: TakenNames) 
     cut[1:] = (which[1:] != which[:-1]) | (pieces.start[1:] - pieces.end[:-1] > gap)
     runs = pieces.joined(cut)
     titles = [taken.free(found.word(number)) for number in which[cut].tolist()]
-    unit = int_field(f.COUNTER_DESCRIPTOR["unit"], f.COUNTER_UNIT["UNIT_COUNT"])
+    unit = f.COUNTER_UNIT["UNIT_COUNT"]
     arguments = {"kernels": runs.kernels, "copies": runs.others, "span_ns": runs.end - runs.start}
     counts = runs.kernels + runs.others
     return RootTrack(name, runs.start, runs.busy, titles, "work in a run", unit, counts, arguments)
@@ -214,14 +214,17 @@ def chosen(streams: Iterable[int], busy: dict[int, int], device_of: Callable[[in
 
 
 def descriptors(track: RootTrack, uuid: int, note: str) -> list[bytes]:
-    """The fields of packets that describe a track, with a note, and the counter below it, which has the next uuid."""
-    own = int_field(f.TRACK_DESCRIPTOR["uuid"], uuid) + text_field(f.TRACK_DESCRIPTOR["name"], track.name)
-    own += merge_key(uuid)
-    own += text_field(f.TRACK_DESCRIPTOR["description"], "\n".join(line for line in (NOTE, note) if line))
-    below = int_field(f.TRACK_DESCRIPTOR["uuid"], uuid + 1) + int_field(f.TRACK_DESCRIPTOR["parent_uuid"], uuid)
-    below += text_field(f.TRACK_DESCRIPTOR["name"], track.counter)
-    below += bytes_field(f.TRACK_DESCRIPTOR["counter"], track.unit)
-    return [bytes_field(f.TRACE_PACKET["track_descriptor"], one) for one in (own, below)]
+    """The descriptors of a track, with a note, and of the counter below it, which has the next uuid."""
+    counter = message(f.COUNTER_DESCRIPTOR, unit=track.unit)
+    return [
+        message(f.TRACK_DESCRIPTOR, uuid=uuid, name=track.name, **merge_key(uuid), description=_noted(note)),
+        message(f.TRACK_DESCRIPTOR, uuid=uuid + 1, parent_uuid=uuid, name=track.counter, counter=counter),
+    ]
+
+
+def _noted(note: str) -> str:
+    """The description of a derived track, with the note of the trace if there is one."""
+    return f"{NOTE}\n{note}" if note else NOTE
 
 
 def events_of(
@@ -290,7 +293,7 @@ class DeviceProcesses:
         packets = [self._opening() if numbers else b""]
         for number in sorted(numbers):
             process = _process(self._gpus.gpus[number], number - len(self._gpus.gpus), self._tracks.note)
-            packets.append(packet(self._sequence.later() + process))
+            packets.append(packet(self._sequence.later(), track_descriptor=process))
         self._written |= numbers
         return b"".join(packets)
 
@@ -317,7 +320,7 @@ class DeviceProcesses:
             named = with_tids(gpu.pid, gpu.tids, _stream_names(streams, self._tracks))
             for place, (one, (tid, name)) in enumerate(zip(streams, named, strict=True)):
                 thread = threads[one] = _Thread(gpu.pid, tid, gpu.uuid + 1 + place, name)
-                packets.append(packet(sequence.later() + _thread(gpu.uuid, thread, place)))
+                packets.append(packet(sequence.later(), track_descriptor=_thread(gpu.uuid, thread, place)))
         rows = np.flatnonzero(np.isin(pieces.track, list(threads)))
         interned, events = _events(rows, pieces, threads, self._texts)
         ts = np.stack((pieces.start[rows], (pieces.start + pieces.busy)[rows]), 1).ravel() - origin
@@ -346,15 +349,14 @@ class DeviceProcesses:
             return b"", None
         tracks = [replace(track, name=padded(track.name, self._tracks.digits)) for track in tracks]
         uuids = [self._first_root + 2 * number for number in range(len(tracks))]
-        described = [
-            one
+        entries, events, ts = events_of(tracks, uuids, self._texts)
+        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["track_event"])).encode(events, ts - origin)
+        packets = [
+            packet(self._sequence.later(), track_descriptor=one)
             for track, uuid in zip(tracks, uuids, strict=True)
             for one in descriptors(track, uuid, self._tracks.note)
         ]
-        entries, events, ts = events_of(tracks, uuids, self._texts)
-        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["track_event"])).encode(events, ts - origin)
-        packets = [self._opening(), *(packet(self._sequence.later() + one) for one in described)]
-        return b"".join((*packets, self._sequence.interning(entries))), make
+        return b"".join((self._opening(), *packets, self._sequence.interning(entries))), make
 
     def _streams_of(self, pieces: Pieces) -> dict[int, list[int]]:
         """The tracks of the busy streams of each device of this machine."""
@@ -401,31 +403,16 @@ def _short(gpu: Gpu) -> str:
 
 
 def _process(gpu: Gpu, rank: int, note: str) -> bytes:
-    process = (
-        int_field(f.PROCESS_DESCRIPTOR["pid"], gpu.pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], gpu.process_name)
-        + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
-    )
-    return bytes_field(
-        f.TRACE_PACKET["track_descriptor"],
-        int_field(f.TRACK_DESCRIPTOR["uuid"], gpu.uuid)
-        + bytes_field(f.TRACK_DESCRIPTOR["process"], process)
-        + text_field(f.TRACK_DESCRIPTOR["description"], "\n".join(line for line in (NOTE, note) if line))
-        + int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"])
-        + int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
+    return message(
+        f.TRACK_DESCRIPTOR,
+        uuid=gpu.uuid,
+        process=message(f.PROCESS_DESCRIPTOR, pid=gpu.pid, process_name=gpu.process_name, legacy_sort_index=rank),
+        description=_noted(note),
+        child_ordering=f.CHILD_TRACKS_ORDERING["EXPLICIT"],
+        sibling_order_rank=rank,
     )
 
 
 def _thread(parent: int, thread: _Thread, rank: int) -> bytes:
-    body = (
-        int_field(f.THREAD_DESCRIPTOR["pid"], thread.pid)
-        + int_field(f.THREAD_DESCRIPTOR["tid"], thread.tid)
-        + text_field(f.THREAD_DESCRIPTOR["thread_name"], thread.name)
-    )
-    return bytes_field(
-        f.TRACE_PACKET["track_descriptor"],
-        int_field(f.TRACK_DESCRIPTOR["uuid"], thread.uuid)
-        + int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent)
-        + bytes_field(f.TRACK_DESCRIPTOR["thread"], body)
-        + int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
-    )
+    described = message(f.THREAD_DESCRIPTOR, pid=thread.pid, tid=thread.tid, thread_name=thread.name)
+    return message(f.TRACK_DESCRIPTOR, uuid=thread.uuid, parent_uuid=parent, thread=described, sibling_order_rank=rank)

@@ -23,7 +23,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_track
 
 from .. import field_numbers as f
-from ..wire import bytes_field, int_field, text_field
+from ..wire import message
 from .render_stages import Gpu, Gpus
 
 #: Tracks of events have lower uuids than devices.
@@ -67,6 +67,9 @@ class Descriptors:
         self._ranks: dict[int, int] = {}
         self._lanes: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[int, str, str | None], int] = {}
+        #: Uuids that the sidecar has yet to explain: the index of the track, and name and unit of a counter.
+        self.new_lanes: list[tuple[int, int, dict[str, str]]] = []
+        self.new_counters: list[tuple[int, int, dict[str, str]]] = []
         self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog, alone=alone)
@@ -173,6 +176,7 @@ class Descriptors:
             node = self._nodes[number]
             uuid = self._node(node) if lane == 0 else self._lane(node)
             self._lanes[number, lane] = uuid
+            self.new_lanes.append((uuid, number, {}))
         return uuid
 
     def process(self, number: int) -> tuple[int, str]:
@@ -207,14 +211,6 @@ class Descriptors:
             node = self._parents[id(node)]
         return " ".join(reversed(names))
 
-    def lanes(self) -> Iterator[tuple[int, int]]:
-        """Yields uuid and index in the timeline of each track that has a uuid."""
-        return ((uuid, number) for (number, _), uuid in self._lanes.items())
-
-    def counters(self) -> Iterator[tuple[int, int, str, str | None]]:
-        """Yields uuid, index in the timeline, name and unit of each counter that has a uuid."""
-        return ((uuid, *key) for key, uuid in self._counters.items())
-
     def expect_counters(self, series: Iterable[tuple[int, str, str | None]]) -> None:
         """Decides which counters get a group; `series` has track, name and unit of those that come next."""
         new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
@@ -226,6 +222,7 @@ class Descriptors:
         uuid = self._counters.get((number, name, unit))
         if uuid is None:
             uuid = self._counters[number, name, unit] = self._counter(self._nodes[number], name, unit)
+            self.new_counters.append((uuid, number, {"counter": name} | ({"unit": unit} if unit else {})))
         return uuid
 
     def _node(self, node: Node) -> int:
@@ -252,37 +249,29 @@ class Descriptors:
         parent = first if id(node) in self._tids else self._group(above)
         uuid = next(self._uuids)
         self._fresh(
-            int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
-            int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
-            text_field(f.TRACK_DESCRIPTOR["name"], self._lane_name(node)),
-            int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)]),
-            self._merge_key(node, first),
+            uuid=uuid,
+            parent_uuid=parent,
+            name=self._lane_name(node),
+            sibling_order_rank=self._ranks[id(node)],
+            **self._merge_key(node, first),
         )
         return uuid
 
     def _emit(self, uuid: int, parent: int | None, node: Node) -> None:
-        fields = [int_field(f.TRACK_DESCRIPTOR["uuid"], uuid)]
         rank = -1 if node.shown.name in _EXPLAINED and id(node) in self._threads else self._ranks[id(node)]
         description = node.shown.description
+        fields: dict[str, int | str | bytes | None] = {"uuid": uuid, "parent_uuid": parent}
         if node.kind == "process":
-            pid = self._pids[id(node)]
-            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node, rank)))
+            fields["process"] = _process(self._pids[id(node)], node, rank)
             description = "\n".join(line for line in (description, self.note) if line)
-        elif parent is not None:
-            fields.append(int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent))
-        if id(node) in self._tids:
-            fields.append(bytes_field(f.TRACK_DESCRIPTOR["thread"], self._thread(node)))
-        elif node.kind != "process":
-            fields += [text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)), self._merge_key(node, uuid)]
-        if description:
-            fields.append(text_field(f.TRACK_DESCRIPTOR["description"], description))
-        fields += [
-            int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
-            int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
-        ]
-        self._fresh(*fields)
+        elif id(node) in self._tids:
+            fields["thread"] = self._thread(node)
+        else:
+            fields |= {"name": self._name(node), **self._merge_key(node, uuid)}
+        explicit = f.CHILD_TRACKS_ORDERING["EXPLICIT"]
+        self._fresh(**fields, description=description or None, child_ordering=explicit, sibling_order_rank=rank)
 
-    def _merge_key(self, node: Node, uuid: int) -> bytes:
+    def _merge_key(self, node: Node, uuid: int) -> dict[str, int]:
         """The key of a track: that of the stream whose queue it uses, else its own."""
         shared = self._queue_nodes.get(id(node))
         return merge_key(uuid if shared is None else self._node(shared))
@@ -304,24 +293,21 @@ class Descriptors:
     def _thread(self, node: Node) -> bytes:
         tid, above = self._tids[id(node)], id(self._parents[id(node)])
         pid = self._gpus[above].pid if above in self._gpus else self._pids[above]
-        fields = int_field(f.THREAD_DESCRIPTOR["pid"], pid) + int_field(f.THREAD_DESCRIPTOR["tid"], tid)
-        name = self._thread_name(node)
-        return fields + (text_field(f.THREAD_DESCRIPTOR["thread_name"], name) if name else b"")
+        return message(f.THREAD_DESCRIPTOR, pid=pid, tid=tid, thread_name=self._thread_name(node) or None)
 
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
         """A counter is below its device or process, directly after the text track that it belongs to."""
         place = self._counter_place(node)
         named = node.kind == "track" and node.shown.name != "events"
         uuid = next(self._uuids)
+        own_unit = None if unit in _UNITS else unit or None
         self._fresh(
-            int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
-            int_field(f.TRACK_DESCRIPTOR["parent_uuid"], self._counter_parent(place)),
-            text_field(f.TRACK_DESCRIPTOR["name"], with_track(node.shown.name, name) if named else name),
-            bytes_field(f.TRACK_DESCRIPTOR["counter"], _unit(unit)),
-            int_field(
-                f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)] + 1 + len(self._counters) % _RANKS
-            ),
-            merge_key(uuid),
+            uuid=uuid,
+            parent_uuid=self._counter_parent(place),
+            name=with_track(node.shown.name, name) if named else name,
+            counter=message(f.COUNTER_DESCRIPTOR, unit=_UNITS.get(unit or ""), unit_name=own_unit),
+            sibling_order_rank=self._ranks[id(node)] + 1 + len(self._counters) % _RANKS,
+            **merge_key(uuid),
         )
         return uuid
 
@@ -339,17 +325,17 @@ class Descriptors:
         if group is None:
             group = self._counter_groups[id(place)] = next(self._uuids)
             self._fresh(
-                int_field(f.TRACK_DESCRIPTOR["uuid"], group),
-                int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
-                text_field(f.TRACK_DESCRIPTOR["name"], "counters"),
-                int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
-                int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], _LAST),
-                merge_key(group),
+                uuid=group,
+                parent_uuid=parent,
+                name="counters",
+                child_ordering=f.CHILD_TRACKS_ORDERING["EXPLICIT"],
+                sibling_order_rank=_LAST,
+                **merge_key(group),
             )
         return group
 
-    def _fresh(self, *fields: bytes) -> None:
-        self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
+    def _fresh(self, **fields: int | str | bytes | None) -> None:
+        self.fresh.append(message(f.TRACK_DESCRIPTOR, **fields))
 
 
 def _names(processes: Sequence[Node]) -> Iterator[str]:
@@ -399,38 +385,31 @@ def _tids(process: Node) -> dict[int, int]:
 
 
 def root() -> bytes:
-    """The field of a packet that puts processes and threads in our order."""
-    fields = (
-        int_field(f.TRACK_DESCRIPTOR["uuid"], 0),
-        int_field(f.TRACK_DESCRIPTOR["process_ordering"], f.PROCESS_ORDERING["PROCESS_ORDERING_EXPLICIT"]),
-        int_field(f.TRACK_DESCRIPTOR["thread_ordering"], f.THREAD_ORDERING["THREAD_ORDERING_EXPLICIT"]),
+    """The descriptor that puts processes and threads in our order."""
+    return message(
+        f.TRACK_DESCRIPTOR,
+        uuid=0,
+        process_ordering=f.PROCESS_ORDERING["PROCESS_ORDERING_EXPLICIT"],
+        thread_ordering=f.THREAD_ORDERING["THREAD_ORDERING_EXPLICIT"],
     )
-    return bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields))
 
 
 def _process(pid: int, node: Node, rank: int) -> bytes:
     shown = node.shown
     is_own = isinstance(node.key, Process) and node.key.pid == pid
-    return (
-        int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.led(shown.without_pid if is_own else shown.name))
-        + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
-        + b"".join(text_field(f.PROCESS_DESCRIPTOR["process_labels"], label) for label in shown.labels)
+    return message(
+        f.PROCESS_DESCRIPTOR,
+        pid=pid,
+        process_name=shown.led(shown.without_pid if is_own else shown.name),
+        legacy_sort_index=rank,
+        process_labels=list(shown.labels),
     )
 
 
-def _unit(unit: str | None) -> bytes:
-    if unit in _UNITS:
-        return int_field(f.COUNTER_DESCRIPTOR["unit"], _UNITS[unit])
-    return text_field(f.COUNTER_DESCRIPTOR["unit_name"], unit) if unit else b""
-
-
-def merge_key(key: int) -> bytes:
+def merge_key(key: int) -> dict[str, int]:
     """Only tracks with the same key are drawn as one: neighbours that merely have the same name stay separate."""
-    return int_field(
-        f.TRACK_DESCRIPTOR["sibling_merge_behavior"],
-        f.SIBLING_MERGE_BEHAVIOR["SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY"],
-    ) + int_field(f.TRACK_DESCRIPTOR["sibling_merge_key_int"], key)
+    by_key = f.SIBLING_MERGE_BEHAVIOR["SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY"]
+    return {"sibling_merge_behavior": by_key, "sibling_merge_key_int": key}
 
 
 #: A process id has 31 bits and a sign.

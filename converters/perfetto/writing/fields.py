@@ -1,18 +1,15 @@
 """Fields of messages as columns: a value for each row, or for the rows that have it.
 
 fields = [VarintField(tag, values), MessageField(tag, b"", [*inner fields])]
-encoder("TrackEvent", [Part(fields, positions)], count)()
+encoder([Part(fields, positions)], count)()
 
 Columns become the bytes of many messages. `step` describes a field to the encoder, `ktrace/native/messages.c`. Where
-nothing is compiled, `put` sets the field in a message of protobuf's own classes, one after the other: 150 times slower,
-and what the tests hold the encoder against. The messages are equal; the order of their fields isn't.
+nothing is compiled, `encode` makes the same bytes, one row after the other.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
@@ -22,6 +19,8 @@ import pyarrow as pa
 from ktrace.model.arrays import Bools, Int32, Int64, UInt64
 from ktrace.model.masks import present
 from ktrace.native import compiled
+
+from ..wire import varint
 
 #: Bytes that compiled code may read beyond a piece.
 _SURPLUS = 16
@@ -44,8 +43,8 @@ class Field(Protocol):
     valid: Bools | None
     is_text: bool
 
-    def put(self, message: Any, at: int) -> None:
-        """Sets the field in the message of a row that has it."""
+    def encode(self, at: int) -> bytes:
+        """The field of a row that has it."""
 
     def step(self) -> Step:
         """Describes the field to compiled code."""
@@ -58,9 +57,9 @@ class ConstantField(msgspec.Struct):
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, message: Any, at: int) -> None:
-        """Sets the field in the message of a row."""
-        message.MergeFromString(self.data)
+    def encode(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.data
 
     def step(self) -> Step:
         """Describes the field to compiled code."""
@@ -76,9 +75,9 @@ class VarintField(msgspec.Struct):
     is_text: bool = False
     kind: ClassVar[int] = _VARINT
 
-    def put(self, message: Any, at: int) -> None:
-        """Sets the field in the message of a row."""
-        _put_number(message, self.tag, int(self.values[at]))
+    def encode(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.tag + varint(int(self.values[at]))
 
     def step(self) -> Step:
         """Describes the field to compiled code."""
@@ -89,6 +88,10 @@ class FixedField(VarintField):
     """Eight bytes after their tag."""
 
     kind = _FIXED
+
+    def encode(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.tag + int(self.values[at]).to_bytes(8, "little")
 
 
 def number_field(tag: bytes, head: bytes, number: bytes, values: UInt64, valid: Bools | None = None) -> MessageField:
@@ -123,9 +126,9 @@ class CodedField:
         self.valid: Bools | None = ~missing if missing.any() else None
         self.is_text = not table.is_short
 
-    def put(self, message: Any, at: int) -> None:
-        """Sets the fields of a piece in the message of a row."""
-        message.MergeFromString(self.table.pieces[int(self.codes[at])])
+    def encode(self, at: int) -> bytes:
+        """The piece of a row."""
+        return self.table.pieces[int(self.codes[at])]
 
     def step(self) -> Step:
         """Describes the field to compiled code, for which -1 is enough to know that there is none."""
@@ -144,9 +147,9 @@ class TextField:
         if valid is None and texts.null_count:
             self.valid = present(texts)
 
-    def put(self, message: Any, at: int) -> None:
-        """Sets the fields of a text in the message of a row."""
-        message.MergeFromString(self.texts[at].as_py())
+    def encode(self, at: int) -> bytes:
+        """The text of a row."""
+        return self.texts[at].as_py()
 
     def step(self) -> Step:
         """Describes the field to compiled code."""
@@ -165,24 +168,15 @@ class MessageField:
         self.fields = in_order(fields)
         self.is_text = any(field.is_text for field in fields)
 
-    def put(self, message: Any, at: int) -> None:
-        """Sets the field in the message of a row."""
-        inner = _add_message(message, self.tag)
-        inner.MergeFromString(self.head)
-        _put_row(inner, self.fields, at)
+    def encode(self, at: int) -> bytes:
+        """The field of a row."""
+        body = self.head + _row(self.fields, at)
+        return self.tag + varint(len(body)) + body
 
     def step(self) -> Step:
         """Describes the field to compiled code."""
-        return (
-            _MESSAGE,
-            self.tag,
-            self.head,
-            None,
-            None,
-            None,
-            _array(self.valid, "?"),
-            [each.step() for each in self.fields],
-        )
+        inner = [field.step() for field in self.fields]
+        return _MESSAGE, self.tag, self.head, None, None, None, _array(self.valid, "?"), inner
 
 
 def in_order(fields: Sequence[Field]) -> list[Field]:
@@ -197,14 +191,14 @@ class Part(NamedTuple):
     positions: Int64
 
 
-def encoder(kind: str, parts: Sequence[Part], count: int) -> Callable[[], tuple[memoryview, Int64]]:
-    """Returns a function that makes the bytes of `count` messages of a kind, one after the other, and where each ends;
-    a thread may call it.
+def encoder(parts: Sequence[Part], count: int) -> Callable[[], tuple[memoryview, Int64]]:
+    """Returns a function that makes the bytes of `count` messages, one after the other, and where each ends; a thread
+    may call it.
 
     Each position belongs to one message of one part.
     """
     if not compiled:
-        return lambda: _by_classes(kind, parts, count)
+        return lambda: _by_python(parts, count)
     order, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     described = []
     for number, (fields, positions) in enumerate(parts):
@@ -213,61 +207,15 @@ def encoder(kind: str, parts: Sequence[Part], count: int) -> Callable[[], tuple[
     return lambda: (memoryview(compiled.encode(described, order, ends)).toreadonly(), ends)
 
 
-# ---- where nothing is compiled ----
-
-
-def _by_classes(kind: str, parts: Sequence[Part], count: int) -> tuple[memoryview, Int64]:
-    from ktrace.proto.extensions import message_class  # 0.3 s, which compiled code does without
-
-    made, messages = message_class(kind), [b""] * count
+def _by_python(parts: Sequence[Part], count: int) -> tuple[memoryview, Int64]:
+    """The same where nothing is compiled."""
+    messages = [b""] * count
     for part in parts:
         fields = in_order(part.fields)
         for at, position in enumerate(part.positions.tolist()):
-            message = made()
-            _put_row(message, fields, at)
-            messages[position] = message.SerializeToString()
+            messages[position] = _row(fields, at)
     return memoryview(b"".join(messages)), np.cumsum([len(message) for message in messages], dtype=np.int64)
 
 
-def _put_row(message: Any, fields: Sequence[Field], at: int) -> None:
-    for field in fields:
-        if field.valid is None or field.valid[at]:
-            field.put(message, at)
-
-
-@cache
-def _field_of(message: Any, tag: bytes) -> Any:
-    """The field of a message's descriptor with a tag: a varint whose last three bits aren't of the number."""
-    number = sum((byte & 127) << 7 * place for place, byte in enumerate(tag)) >> 3
-    return message.fields_by_number.get(number) or message.file.pool.FindExtensionByNumber(message, number)
-
-
-def _value(message: Any, field: Any) -> Any:
-    return message.Extensions[field] if field.is_extension else getattr(message, field.name)
-
-
-def _add_message(message: Any, tag: bytes) -> Any:
-    """The message in a field: a further one of a repeated field."""
-    inner = _value(message, _field_of(message.DESCRIPTOR, tag))
-    if hasattr(inner, "add"):
-        return inner.add()
-    inner.SetInParent()
-    return inner
-
-
-def _put_number(message: Any, tag: bytes, bits: int) -> None:
-    """Sets a number by the 64 bits that it has in the wire format; adds it to a repeated field."""
-    field = _field_of(message.DESCRIPTOR, tag)
-    value: float = bits
-    if field.cpp_type == field.CPPTYPE_DOUBLE:
-        (value,) = struct.unpack("<d", bits.to_bytes(8, "little"))
-    elif field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64, field.CPPTYPE_ENUM):
-        value = bits - (bits >> 63 << 64)
-    elif field.cpp_type == field.CPPTYPE_BOOL:
-        value = bool(bits)
-    if hasattr(values := _value(message, field), "append"):
-        values.append(value)
-    elif field.is_extension:
-        message.Extensions[field] = value
-    else:
-        setattr(message, field.name, value)
+def _row(fields: Sequence[Field], at: int) -> bytes:
+    return b"".join([field.encode(at) for field in fields if field.valid is None or field.valid[at]])

@@ -24,7 +24,7 @@ from ktrace.store.joins import group_start_mask
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS
-from ..wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
+from ..wire import bytes_tag, double_tag, int_tag, message
 from .busy_pieces import LONGEST_GAP, Reach
 from .fields import CodedField, Field, FixedField, MessageField, PieceTable, VarintField
 
@@ -145,14 +145,12 @@ class KernelCounters:
             return b"", np.empty(0, np.int64), []
         rows = rows[np.argsort(rows["ts"], kind="stable")]
         gpus = np.unique(rows["gpu"]).tolist()
-        entries = b"".join(
-            bytes_field(f.INTERNED_DATA["gpu_counter_descriptors"], self._descriptor(gpu, rows)) for gpu in gpus
-        )
+        entries = message(f.INTERNED_DATA, gpu_counter_descriptors=[self._descriptor(gpu, rows) for gpu in gpus])
         counter: list[Field] = [
             VarintField(int_tag(f.GPU_COUNTER["counter_id"]), rows["name"].astype(np.uint64) + np.uint64(1)),
             FixedField(double_tag(f.GPU_COUNTER["double_value"]), np.ascontiguousarray(rows["value"]).view(np.uint64)),
         ]
-        iids = [int_field(f.GPU_COUNTER_EVENT["counter_descriptor_iid"], gpu + 1) for gpu in gpus]
+        iids = [message(f.GPU_COUNTER_EVENT, counter_descriptor_iid=gpu + 1) for gpu in gpus]
         fields: list[Field] = [
             MessageField(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), b"", counter),
             CodedField(PieceTable(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)),
@@ -162,12 +160,8 @@ class KernelCounters:
     def _descriptor(self, gpu: int, rows: Rows) -> bytes:
         used = set(rows["name"][rows["gpu"] == gpu].tolist())
         specs = [_spec(number, *key) for key, number in self._names.items() if number in used]
-        descriptor = b"".join(bytes_field(f.GPU_COUNTER_DESCRIPTOR["specs"], spec) for spec in specs)
-        return (
-            int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["iid"], gpu + 1)
-            + bytes_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["counter_descriptor"], descriptor)
-            + int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["gpu_id"], gpu)
-        )
+        descriptor = message(f.GPU_COUNTER_DESCRIPTOR, specs=specs)
+        return message(f.INTERNED_GPU_COUNTER_DESCRIPTOR, iid=gpu + 1, counter_descriptor=descriptor, gpu_id=gpu)
 
 
 def _idle(gpu: Int64, ts: Int64) -> Rows:
@@ -190,15 +184,14 @@ def _next_idle(rows: Rows, idle: Rows) -> tuple[Int64, Int64]:
 
 
 def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:
-    body = int_field(f.GPU_COUNTER_SPEC["counter_id"], number + 1)
-    body += text_field(f.GPU_COUNTER_SPEC["name"], name)
-    if description:
-        body += text_field(f.GPU_COUNTER_SPEC["description"], description)
-    if unit in _UNITS:
-        body += int_field(f.GPU_COUNTER_SPEC["numerator_units"], _UNITS[unit])
-    body += int_field(f.GPU_COUNTER_SPEC["groups"], f.GPU_COUNTER_GROUP["COMPUTE"])
-    return body + int_field(
-        f.GPU_COUNTER_SPEC["value_direction"], f.VALUE_DIRECTION["VALUE_DIRECTION_FORWARDS_LOOKING"]
+    return message(
+        f.GPU_COUNTER_SPEC,
+        counter_id=number + 1,
+        name=name,
+        description=description or None,
+        numerator_units=_UNITS.get(unit or ""),
+        groups=f.GPU_COUNTER_GROUP["COMPUTE"],
+        value_direction=f.VALUE_DIRECTION["VALUE_DIRECTION_FORWARDS_LOOKING"],
     )
 
 

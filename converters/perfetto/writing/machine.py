@@ -29,15 +29,7 @@ from .busy_pieces import BusyPieces, Pieces
 from .derived_tracks import DeviceProcesses, RootTrack, TakenNames
 from .descriptors import root
 from .fields import CodedField, PieceTable
-from .kernel_counters import (
-    DERIVED,
-    ESTIMATE,
-    OCCUPANCY,
-    KernelCounters,
-    KernelMetrics,
-    launch_arguments,
-    metrics_of,
-)
+from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, KernelMetrics, launch_arguments, metrics_of
 from .render_stages import OF_LANE, Gpus, RenderStages, StageRows
 from .sequences import Events, Packets, TraceOutput, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
@@ -85,7 +77,7 @@ class Machine:
         """Writes the packets that open the sequences; `clocks` are readings at the start of the trace."""
         self._write(self._host.first(TYPE_NAMES, clocks))
         self._write(self._gpu.first())
-        self._write(packet(self._host.later() + root()))
+        self._write(packet(self._host.later(), track_descriptor=root()))
 
     def write(self, batch: TimelineBatch) -> tuple[int, int]:
         """Writes rows of this machine; returns the number of events kept, and of arrow ends that can't be drawn.
@@ -132,7 +124,7 @@ class Machine:
             self._output.make(make)
         self._report_dropped_counters()
         if info := self._gpus.info():
-            self._write(packet(of_machine(self._machine) + info))
+            self._write(packet(of_machine(self._machine), gpu_info=info))
         for streams, drawn in (
             self._devices.pieces(pieces, self._origin),
             self._devices.roots(found, pieces, taken, steps, self._origin),
@@ -163,13 +155,10 @@ class Machine:
         end = Events([CodedField(place.table, place.codes[ends])], ends)
         packets = Packets(self._host, _EVENT).encode([begin, end], edges.ts[at] - self._origin)
         self._output.make(packets, worthwhile=len(at) >= _FEW)
-        for start in range(len(at), len(every), _MANY):
-            self._write_ends(batch, every[start : start + _MANY])
-
-    def _write_ends(self, batch: TimelineBatch, at: Int64) -> None:
-        """Writes ends that no begin follows: those of all slices, where very many overlap."""
-        ends = Events([self._placed_edges(batch, at)], np.arange(len(at)))
-        self._output.make(Packets(self._host, _EVENT).encode([ends], batch.edges.ts[at] - self._origin))
+        for start in range(len(at), len(every), _MANY):  # ends that no begin follows: very many slices overlap
+            some = every[start : start + _MANY]
+            end = Events([self._placed_edges(batch, some)], np.arange(len(some)))
+            self._output.make(Packets(self._host, _EVENT).encode([end], edges.ts[some] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -292,8 +281,8 @@ class Machine:
         self._output.write_places(stages)
         self._write(self._devices.fresh())
         for first in range(0, len(self._tracks.fresh), _MANY):
-            some = self._tracks.fresh[first : first + _MANY]
-            self._write(b"".join(packet(self._host.later() + descriptor) for descriptor in some))
+            some, later = self._tracks.fresh[first : first + _MANY], self._host.later()
+            self._write(b"".join(packet(later, track_descriptor=descriptor) for descriptor in some))
         self._tracks.fresh.clear()
         self._write(self._host.interning(self._events.fresh()))
 
@@ -329,8 +318,7 @@ def _without_value(batch: EventRows) -> Bools:
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
     finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
-    result: Bools = counter & ~finite
-    return result
+    return counter & ~finite
 
 
 def _counter_series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:

@@ -31,7 +31,7 @@ from ktrace.model.tracks import NO_RANK, Process, Track, device_word, host_of, r
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
-from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
+from ..wire import bytes_tag, int_tag, message, varint
 from .arguments import StageArguments, any_of, argument_field, coded, fresh, is_integral, validity, whole
 from .fields import CodedField, Field, MessageField, Part, PieceTable, TextField, VarintField, encoder
 from .kernel_counters import REACHABLE
@@ -88,17 +88,12 @@ def number_combinations(numbers: Sequence[npt.NDArray[np.generic]], columns: Seq
     for value in values[1:]:
         together = _combined(together, value)
     codes = pa.array(together).dictionary_encode().indices.to_numpy()
-    first = _first(codes)
+    most = np.maximum.accumulate(codes) if len(codes) else codes
+    first = np.flatnonzero(np.diff(most, prepend=np.int32(-1)))  # numbers are in the order of their first rows
     if any((value != value[first[codes]]).any() for value in values):  # two combinations have the same hash
         codes = np.unique(np.stack(values), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
         first = np.unique(codes, return_index=True)[1]
     return codes, first
-
-
-def _first(codes: Int32) -> Int64:
-    """Returns the first row of each number; numbers are in the order of their first rows."""
-    most = np.maximum.accumulate(codes) if len(codes) else codes
-    return np.flatnonzero(np.diff(most, prepend=np.int32(-1)))
 
 
 def number_codes(column: pa.Array) -> Int64:
@@ -114,8 +109,7 @@ def number_codes(column: pa.Array) -> Int64:
         values = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     if column.null_count:
         values = np.where(present(column), values, _NULL)
-    result: Int64 = values
-    return result
+    return values
 
 
 def _combined(one: Int64, other: Int64) -> Int64:
@@ -140,11 +134,7 @@ _DURATION = int_tag(f.GPU_RENDER_STAGE_EVENT["duration"])
 _LAUNCH = bytes_tag(f.GPU_RENDER_STAGE_EVENT["launch"])
 _LAUNCH_ARGS = bytes_tag(f.COMPUTE_KERNEL_LAUNCH["args"])
 _KERNEL_ARGS = bytes_tag(f.INTERNED_COMPUTE_KERNEL["args"])
-_AXES = {
-    "x": int_tag(f.DIM3["x"]),
-    "y": int_tag(f.DIM3["y"]),
-    "z": int_tag(f.DIM3["z"]),
-}
+_AXES = {"x": int_tag(f.DIM3["x"]), "y": int_tag(f.DIM3["y"]), "z": int_tag(f.DIM3["z"])}
 _SIZES = {
     "grid": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["grid_size"]),
     "block": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["workgroup_size"]),
@@ -223,7 +213,9 @@ class RenderStages:
         """Returns all arguments by name: columns, arguments derived from them, the source's own."""
         own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
         if "occupancy" in rows.arguments:
-            own[_RENAMED["occupancy"]] = _as_integers_if_whole(rows.arguments["occupancy"])
+            column = rows.arguments["occupancy"]
+            if is_integral(pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)).all():
+                own[_RENAMED["occupancy"]] = column.cast(pa.int64())  # which is shorter
         return own | derived(rows, self._gpus.queues)
 
     def _fields(self, name: str, column: pa.Array, tag: bytes) -> list[Field]:
@@ -248,7 +240,7 @@ class RenderStages:
             for name, column in keyed.items()
             for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
         ]
-        data, ends = encoder("InternedComputeKernel", [Part(fields, np.arange(len(first)))], len(first))()
+        data, ends = encoder([Part(fields, np.arange(len(first)))], len(first))()
         tracks = rows.track[first].tolist()
         start, pieces = 0, []
         named = names.take(pa.array(first)).cast(pa.large_binary()).to_pylist()
@@ -264,7 +256,7 @@ class RenderStages:
         if known is None:
             category, description = STAGES[kind]
             iid = self._gpus.next_specification()
-            known = self._stages[kind, name] = int_field(f.GPU_RENDER_STAGE_EVENT["stage_iid"], iid)
+            known = self._stages[kind, name] = message(f.GPU_RENDER_STAGE_EVENT, stage_iid=iid)
             self._bytes += len(name)
             self._new.append(specification(iid, name.decode("utf-8", "replace"), description, category))
         return known
@@ -276,14 +268,10 @@ class RenderStages:
         known = self._kernels.get((name, arguments))
         if known is None:
             iid = len(self._kernels) + 1
-            known = self._kernels[name, arguments] = int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
-            entry = (
-                int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid)
-                + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
-                + arguments
-            )
+            known = self._kernels[name, arguments] = message(f.GPU_RENDER_STAGE_EVENT, kernel_iid=iid)
+            entry = message(f.INTERNED_COMPUTE_KERNEL, iid=iid, demangled_name=name) + arguments
             self._bytes += len(entry)
-            self._new.append(bytes_field(f.INTERNED_DATA["compute_kernels"], entry))
+            self._new.append(message(f.INTERNED_DATA, compute_kernels=entry))
         return known
 
     def _queue_arguments(self, track: int) -> bytes:
@@ -300,17 +288,9 @@ class RenderStages:
                 "api": None if queue.gpu.api_number else queue.gpu.api or None,  # else the context has it
             }
             bodies = [self._arguments.value(name, value) for name, value in values.items() if value is not None]
-            known = b"".join(bytes_field(f.INTERNED_COMPUTE_KERNEL["args"], body) for body in bodies)
-            if queue.gpu.arch:
-                known += bytes_field(f.INTERNED_COMPUTE_KERNEL["arch"], queue.gpu.arch.encode())
+            known = message(f.INTERNED_COMPUTE_KERNEL, args=bodies, arch=queue.gpu.arch or None)
             self._queue_args[track] = known
         return known
-
-
-def _as_integers_if_whole(column: pa.Array) -> pa.Array:
-    """Returns a column of the model's floats as integers, which are shorter, if all are whole."""
-    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
-    return column.cast(pa.int64()) if is_integral(values).all() else column
 
 
 def _sizes(rows: StageRows) -> list[Field]:
@@ -408,8 +388,7 @@ def _where(valid: pa.Array, word: str) -> pa.Array:
 
 
 def _codes(column: pa.DictionaryArray) -> Int64:
-    result: Int64 = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return result
+    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 #: Word of the fact `api` -> its number, if Perfetto has one.
@@ -507,11 +486,7 @@ class Queue(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def place(self) -> bytes:
         """The fields of a GpuRenderStageEvent that name its GPU, queue and context."""
-        return (
-            int_field(f.GPU_RENDER_STAGE_EVENT["gpu_id"], self.gpu.number)
-            + int_field(f.GPU_RENDER_STAGE_EVENT["hw_queue_iid"], self.iid)
-            + int_field(f.GPU_RENDER_STAGE_EVENT["context"], self.context)
-        )
+        return message(f.GPU_RENDER_STAGE_EVENT, gpu_id=self.gpu.number, hw_queue_iid=self.iid, context=self.context)
 
 
 class IdCounters(msgspec.Struct, frozen=True):
@@ -578,12 +553,8 @@ class Gpus:
         context = self._contexts.get((pid, gpu.number, track.context))
         if context is None:
             context = self._contexts[pid, gpu.number, track.context] = next(self._numbers.contexts)
-            body = (
-                int_field(f.INTERNED_GRAPHICS_CONTEXT["iid"], context)
-                + int_field(f.INTERNED_GRAPHICS_CONTEXT["pid"], pid)
-                + int_field(f.INTERNED_GRAPHICS_CONTEXT["api"], gpu.api_number)
-            )
-            self._new(bytes_field(f.INTERNED_DATA["graphics_contexts"], body))
+            body = message(f.INTERNED_GRAPHICS_CONTEXT, iid=context, pid=pid, api=gpu.api_number)
+            self._new(message(f.INTERNED_DATA, graphics_contexts=body))
         iid = self.next_specification()
         self._new(specification(iid, name, "", f.RENDER_STAGE_CATEGORY["OTHER"]))
         made = self.queues[number] = Queue(track, iid, gpu, context, pid, process)
@@ -598,9 +569,8 @@ class Gpus:
         self._entries.append(entry)
 
     def info(self) -> bytes:
-        """The packet's field that names the GPUs; empty if there are none."""
-        gpus = b"".join(bytes_field(f.GPU_INFO["gpus"], _gpu(gpu)) for gpu in self.gpus)
-        return bytes_field(f.TRACE_PACKET["gpu_info"], gpus) if gpus else b""
+        """The GpuInfo that names the GPUs; empty if there are none."""
+        return message(f.GPU_INFO, gpus=[_gpu(gpu) for gpu in self.gpus])
 
 
 def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
@@ -645,13 +615,14 @@ def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str
 
 def specification(iid: int, name: str, description: str, category: int) -> bytes:
     """The entry of InternedData for a queue or a stage."""
-    body = int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["iid"], iid)
-    body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["name"], name)
-    if description:
-        body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["description"], description)
-    if category:
-        body += int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["category"], category)
-    return bytes_field(f.INTERNED_DATA["gpu_specifications"], body)
+    body = message(
+        f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION,
+        iid=iid,
+        name=name,
+        description=description or None,
+        category=category or None,
+    )
+    return message(f.INTERNED_DATA, gpu_specifications=body)
 
 
 def _device(track: Track, catalog: Catalog) -> Entry | None:
@@ -666,14 +637,8 @@ def _device(track: Track, catalog: Catalog) -> Entry | None:
 
 
 def _gpu(gpu: Gpu) -> bytes:
-    fields = {
-        f.GPU["name"]: gpu.label,
-        f.GPU["vendor"]: gpu.facts.get("vendor"),
-        f.GPU["model"]: gpu.name,
-        f.GPU["architecture"]: gpu.arch,
-        f.GPU["pci_bdf"]: gpu.facts.get("bus_id"),
-    }
-    return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
+    vendor, bus = (None if fact is None else str(fact) for fact in map(gpu.facts.get, ("vendor", "bus_id")))
+    return message(f.GPU, name=gpu.label, vendor=vendor, model=gpu.name, architecture=gpu.arch, pci_bdf=bus)
 
 
 def with_processes(tracks: Sequence[Track]) -> list[Track]:

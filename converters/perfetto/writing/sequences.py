@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
 from functools import cache
-from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +17,7 @@ from ktrace.stages.order import Timeline
 
 from .. import field_numbers as f
 from ..sidecar import place_texts
-from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field
+from ..wire import bytes_tag, int_tag, message
 from .descriptors import Descriptors
 from .fields import ConstantField, Field, MessageField, Part, VarintField, encoder
 
@@ -36,13 +35,11 @@ class Sequence(NamedTuple):
     @property
     def fields(self) -> bytes:
         """The fields that all its packets have."""
-        return int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], self.number) + of_machine(self.machine)
+        return message(f.TRACE_PACKET, trusted_packet_sequence_id=self.number) + of_machine(self.machine)
 
     def later(self) -> bytes:
         """The fields of all its packets but the first."""
-        return self.fields + int_field(
-            f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
-        )
+        return self.fields + message(f.TRACE_PACKET, sequence_flags=f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"])
 
     def interning(self, entries: bytes) -> bytes:
         """A packet that adds entries to its InternedData; empty if there are none.
@@ -50,17 +47,16 @@ class Sequence(NamedTuple):
         A packet has all of them in one field: Perfetto takes the last value of a singular field, where protobuf
         libraries merge the values.
         """
-        return packet(self.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)) if entries else b""
+        return packet(self.later(), interned_data=entries) if entries else b""
 
     def first(self, entries: bytes = b"", clocks: Several[bytes] = ()) -> bytes:
         """The packet that starts it anew, with entries of InternedData and the readings of a clock snapshot."""
-        cleared = f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"]
-        fields = [self.fields, int_field(f.TRACE_PACKET["sequence_flags"], cleared)]
-        if clocks:
-            fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join(clocks)))
-        if entries:
-            fields.append(bytes_field(f.TRACE_PACKET["interned_data"], entries))
-        return packet(b"".join(fields))
+        return packet(
+            self.fields,
+            sequence_flags=f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"],
+            clock_snapshot=b"".join(clocks) or None,
+            interned_data=entries or None,
+        )
 
 
 def host_and_gpu(machine: int) -> tuple[Sequence, Sequence]:
@@ -71,18 +67,17 @@ def host_and_gpu(machine: int) -> tuple[Sequence, Sequence]:
 
 def of_machine(machine: int) -> bytes:
     """The field of a packet that names its machine; empty for 0."""
-    return int_field(f.TRACE_PACKET["machine_id"], machine) if machine else b""
+    return message(f.TRACE_PACKET, machine_id=machine or None)
 
 
-def packet(fields: bytes) -> bytes:
-    """A packet."""
-    return bytes_field(f.TRACE["packet"], fields)
+def packet(head: bytes = b"", **fields: bytes | int | None) -> bytes:
+    """A packet of encoded fields and further ones by their names."""
+    return message(f.TRACE, packet=head + message(f.TRACE_PACKET, **fields))
 
 
 def clock(number: int, ns: int) -> bytes:
     """A reading of a clock in a snapshot."""
-    fields = int_field(f.CLOCK["clock_id"], number) + int_field(f.CLOCK["timestamp"], ns)
-    return bytes_field(f.CLOCK_SNAPSHOT["clocks"], fields)
+    return message(f.CLOCK_SNAPSHOT, clocks=message(f.CLOCK, clock_id=number, timestamp=ns))
 
 
 class Events(NamedTuple):
@@ -102,7 +97,7 @@ class Packets:
 
     def encode(self, events: Several[Events], ts: Int64) -> Callable[[], memoryview]:
         """Returns what makes the bytes of packets in order. `ts` has the timestamps by position."""
-        make = encoder("Trace", [Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
+        make = encoder([Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
         return lambda: make()[0]
 
     def _packet(self, events: Events, ts: Int64) -> Field:
@@ -125,8 +120,6 @@ class TraceOutput(msgspec.Struct):
     origin: int
     tracks: Descriptors
     machine: int
-    #: How many tracks and counters the sidecar has described so far.
-    _described: list[int] = msgspec.field(default_factory=lambda: [0, 0])
 
     def write(self, data: bytes) -> None:
         """Writes packets."""
@@ -139,24 +132,16 @@ class TraceOutput(msgspec.Struct):
     def write_sidecar(self, texts: Iterable[str]) -> None:
         """Writes packets of the sidecar."""
         for text in texts:
-            event = bytes_field(f.TRACE_PACKET["for_testing"], text_field(f.TEST_EVENT["str"], text))
-            self.write(packet(of_machine(self.machine) + event))
+            self.write(packet(of_machine(self.machine), for_testing=message(f.TEST_EVENT, str=text)))
 
     def write_places(self, queues: dict[int, dict[str, Any]]) -> None:
         """Writes the columns of the tracks and counters that are new since the last call, and of these queues."""
-        self.write_sidecar(place_texts("tracks", chain(self._new_lanes(), self._new_counters())))
+        columns_of = cache(self.columns_of)  # a track may have very many lanes
+        new = (*self.tracks.new_lanes, *self.tracks.new_counters)
+        self.write_sidecar(place_texts("tracks", ((uuid, columns_of(number) | more) for uuid, number, more in new)))
+        self.tracks.new_lanes.clear()
+        self.tracks.new_counters.clear()
         self.write_sidecar(place_texts("queues", queues.items()))
-
-    def _new_lanes(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        of = cache(self.columns_of)  # a track may have very many lanes
-        for uuid, number in islice(self.tracks.lanes(), self._described[0], None):
-            self._described[0] += 1
-            yield uuid, of(number)
-
-    def _new_counters(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for uuid, number, name, unit in islice(self.tracks.counters(), self._described[1], None):
-            self._described[1] += 1
-            yield uuid, self.columns_of(number) | {"counter": name} | ({"unit": unit} if unit else {})
 
     def columns_of(self, number: int) -> dict[str, Any]:
         """The columns of a track that aren't null; of a lane without its name, which isn't the source's."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -34,7 +33,7 @@ from ktrace.model.masks import present, words_in
 
 from .. import field_numbers as f
 from ..sidecar import CATEGORY_KINDS, RESERVED, argument_name
-from ..wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
+from ..wire import bytes_tag, double_tag, int_tag, message
 from .arguments import (
     ArgumentTexts,
     HostArguments,
@@ -61,9 +60,12 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
 
     Without `id`, which the packet has.
     """
-    found = timelines.argument_columns(
-        batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
-    )
+    show_kind = None
+    if batch.has("cat"):
+        implied = word_numbers(batch.column("cat"), _IMPLIED_KINDS, _OTHER)
+        kinds = word_numbers(batch.column("kind"), _KINDS, _OTHER)
+        show_kind = (implied >= 0) & ((kinds != implied) | (implied == _OTHER))
+    found = timelines.argument_columns(batch, show_kind)
     found.pop("id", None)  # absent if there are no rows
     return found
 
@@ -78,13 +80,6 @@ def source_columns(batch: Batch, reserved: Set[str], texts: ArgumentTexts) -> di
             named = {"args": batch.column("args")}
         columns |= named
     return {name: column for name, column in columns.items() if column.null_count < len(column)}
-
-
-def _kind_not_implied(category: pa.Array, kind: pa.Array) -> Bools:
-    """Returns which rows have a category that doesn't imply their kind."""
-    codes, implied = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _IMPLIED_KINDS, _OTHER)
-    result: Bools = (implied >= 0) & ((codes != implied) | (implied == _OTHER))
-    return result
 
 
 #: Kind -> number; category -> number of the kind that it implies.
@@ -137,14 +132,14 @@ class TrackEvents:
             *_counter_values(batch, counter),
             *rows.arrows.fields(),
             *self._stacks.fields(batch, rows.source),
-            *(coded(names, lambda name, many: self._names.field(name, often=many)),),
+            coded(names, lambda name, many: self._names.field(name, often=many)),
         ]
         columns = argument_columns(batch)
         for axis in ("grid", "block"):
             fields += _dimensions(batch, axis, self._arguments)
         source = source_columns(batch, RESERVED, self._texts)
         texts = source.pop("args", None)
-        for name, column in {**columns, **source}.items():
+        for name, column in (columns | source).items():
             field = argument_field(name, column, self._arguments, _TAG)
             fields += [field] if field is not None else []
         if texts is not None:
@@ -178,10 +173,7 @@ def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
         number_field(_ENTRY, into.head(axis), into.int_tag, whole(column), validity(column))
         for axis, column in axes.items()
     ]
-    return [
-        number_field(_TAG, head, into.int_tag, whole(axes["x"]), alone),
-        MessageField(_TAG, head, parts, several),
-    ]
+    return [number_field(_TAG, head, into.int_tag, whole(axes["x"]), alone), MessageField(_TAG, head, parts, several)]
 
 
 #: The text of a frame with its place: step (run.py:4).
@@ -200,7 +192,7 @@ class Callstacks:
         self.fresh: list[bytes] = []
         self._catalog = catalog
         self._any = bool(catalog.of("stack"))
-        self._numbers: dict[tuple[str, Any], int] = {}  # the field of InternedData and what it has -> iid
+        self._numbers: dict[tuple[str, bytes], int] = {}  # field of InternedData, and the entry -> its number
 
     def fields(self, batch: Batch, source: AnyArray) -> list[Field]:
         """The fields of events with a stack that the catalog knows of their source, and the weight of samples."""
@@ -225,9 +217,8 @@ class Callstacks:
         frames = entry.facts.get("frames") if entry else None
         if not isinstance(frames, list) or not frames:
             return b""
-        numbers = tuple(self._frame(str(frame)) for frame in frames)
-        body = b"".join(int_field(f.CALLSTACK["frame_ids"], number) for number in numbers)
-        return int_field(f.TRACK_EVENT["callstack_iid"], self._interned("callstacks", numbers, body))
+        stack = message(f.CALLSTACK, frame_ids=[self._frame(str(frame)) for frame in frames])
+        return message(f.TRACK_EVENT, callstack_iid=self._interned("callstacks", stack))
 
     def _frame(self, text: str) -> int:
         """The number of a frame."""
@@ -235,22 +226,24 @@ class Callstacks:
         name, path, line = placed.groups() if placed else (text, "", None)
         if not line and not set(path) & set("/\\."):  # else a signature
             name, path = text, ""
-        body = int_field(f.FRAME["function_name_id"], self._text("function_names", name))
-        if path:
-            body += int_field(f.FRAME["source_path_iid"], self._text("source_paths", path))
-        if line:
-            body += int_field(f.FRAME["line_number"], int(line))
-        return self._interned("frames", text, body)
+        body = message(
+            f.FRAME,
+            function_name_id=self._text("function_names", name),
+            source_path_iid=self._text("source_paths", path) if path else None,
+            line_number=int(line) if line else None,
+        )
+        return self._interned("frames", body)
 
     def _text(self, table: str, text: str) -> int:
-        return self._interned(table, text, text_field(f.INTERNED_STRING["str"], text))
+        return self._interned(table, message(f.INTERNED_STRING, str=text))
 
-    def _interned(self, table: str, what: Any, body: bytes) -> int:
+    def _interned(self, table: str, body: bytes) -> int:
         """The number of an entry, which is written when it is new; all kinds have their number in the same field."""
-        number = self._numbers.get((table, what))
+        number = self._numbers.get((table, body))
         if number is None:
-            number = self._numbers[table, what] = len(self._numbers) + 1
-            self.fresh.append(bytes_field(f.INTERNED_DATA[table], int_field(f.INTERNED_STRING["iid"], number) + body))
+            number = self._numbers[table, body] = len(self._numbers) + 1
+            entry = message(f.INTERNED_STRING, iid=number) + body
+            self.fresh.append(message(f.INTERNED_DATA, **{table: entry}))
         return number
 
 

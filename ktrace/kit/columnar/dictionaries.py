@@ -50,8 +50,7 @@ def indices(column: pa.DictionaryArray) -> AnyArray:
     found = column.indices
     if found.null_count:
         found = found.fill_null(-1)
-    numbers: AnyArray = found.to_numpy(zero_copy_only=False)
-    return numbers
+    return found.to_numpy(zero_copy_only=False)
 
 
 def used_words(column: pa.Array) -> pa.Array:

@@ -174,12 +174,7 @@ _FIELDS: dict[str, dict[str, Field]] = {
 }
 
 _STATISTICS = Columns(
-    {
-        "name": ("name",),
-        **STATISTICS,
-        "total": ("total duration",),
-        "avg": ("average",),
-    },
+    {"name": ("name",), **STATISTICS, "total": ("total duration",), "avg": ("average",)},
     required=("name", "count", "total"),
 )
 

@@ -204,8 +204,7 @@ def _missing_digits(cells: pa.StringArray) -> Int64:
     odd = pc.fill_null(pc.match_substring_regex(cells, "[eE]"), False)
     if not odd.true_count:
         return np.zeros(len(cells), np.int64)
-    result: Int64 = pc.fill_null(by_distinct(cells, _missing, pa.int64()), 0).to_numpy(zero_copy_only=False)
-    return result
+    return pc.fill_null(by_distinct(cells, _missing, pa.int64()), 0).to_numpy(zero_copy_only=False)
 
 
 def _missing(text: str | None) -> int:
@@ -374,8 +373,7 @@ class DispatchRows:
             yield from self._wide(block, counters) if is_timed else self._untimed(block, counters)
 
     def _ids(self, block: Block) -> Int64:
-        result: Int64 = self._first + block.numbers.to_numpy() * IDS
-        return result
+        return self._first + block.numbers.to_numpy() * IDS
 
     def _ran(self, block: Block) -> Block:
         return timed(executed(block, self._conversion, "<ts>", "<end>"), self._conversion, "<ts>", "<end>")
@@ -565,11 +563,7 @@ class DispatchRows:
             place = {name: column.filter(has_time) for name, column in known.items()}
             place |= {"host": self._host, "timing": self._timing}
             yield from self._counter_rows(
-                ids[timed_rows],
-                parents[timed_rows],
-                names.filter(has_time),
-                values.filter(has_time),
-                place,
+                ids[timed_rows], parents[timed_rows], names.filter(has_time), values.filter(has_time), place
             )
         if not timed_rows.all():
             others = pc.invert(has_time)

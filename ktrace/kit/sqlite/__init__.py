@@ -93,8 +93,7 @@ class Database:
 
     def count(self, table: str) -> int:
         """The number of rows."""
-        count: int = self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
-        return count
+        return self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
 
     def report_unread(self, table: str) -> None:
         """Counts and reports the rows of a table of which nothing is known."""

@@ -11,7 +11,7 @@ The data flows through these modules; memory is bounded by the batch, whatever t
     document    what a format calls: bytes -> the members of a document and its lists of events, which are read chunk by
                 chunk (`chunks` reads the text through a window), also by several processes
     decode      a chunk -> `Events` (`events`), columns of a category: compiled code makes them where all events have
-                known shapes, else `Gather` collects JSON values
+                known shapes, else Python collects JSON values
     phases      `Events` -> canonical batches, by the rules of a `dialect`: slices, counters and links become rows of a
                 `draft`; the rules of PyTorch's categories are in `torch_categories`
     salvage     mends what tools write wrong, and reads a damaged list element by element

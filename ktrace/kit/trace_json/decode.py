@@ -6,7 +6,7 @@ Both give the same, and one of them takes a list as a whole. Compiled code (`ktr
 `CompiledEvents`) refuses a list at the first event that its shapes don't fit; then these learn from the events there,
 and it is tried again. It also refuses a list in which anything is unusual: a key twice, a number beyond int64, a time
 that ns don't represent, half a surrogate pair. What is refused for such a reason, or damaged (`salvage`), is read by
-Python (`Gather`), and so are all lists where nothing is compiled.
+Python, and so are all lists where nothing is compiled.
 
 A shape is the keys that events of one category have, and the kinds of their values:
 
@@ -20,9 +20,8 @@ keys of the first list say in which order arguments are, too, whoever reads the 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -68,7 +67,7 @@ from .events import (
 #: event beyond them is the first of the next ones, whatever was read at once.
 MOST_EVENTS, MOST_NAMES = 1 << 17, 1 << 11
 
-#: Number of pieces of gathered events with ever new keys from which on names are counted.
+#: Events with ever new keys are divided so often until names are counted.
 MOST_PIECES = 8
 
 #: The phases of flows.
@@ -105,11 +104,10 @@ class Decoder:
         self.first_shapes = shapes  # those after the first chunk, with which every range of a document begins
         self._shapes = shapes.copy() if shapes else Shapes()
         self._order: dict[Tag, list[str]] | None = shapes.order() if shapes else None
-        self._gather = Gather()
         self._compiled: list[CompiledEvents] = []
         self.compiled = False  # whether compiled code took the last list
-        self._gathered = 0
-        self._waiting: list[Events] = []  # the last of those that were gathered, which may belong to the next ones
+        self._gathered = self._splits = 0  # events, and how often columns were divided for their ever new keys
+        self._waiting: list[Events] = []  # what Python read, and the last events, which may belong to the next ones
 
     def feed(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
         """Decodes a JSON list of events, which `moves` places in the document, and returns their number.
@@ -135,14 +133,14 @@ class Decoder:
     @property
     def full(self) -> bool:
         """Whether enough events are gathered for `flush`."""
-        return self._gathered > self._rows or self._gather.pieces > MOST_PIECES
+        return self._gathered > self._rows or self._splits >= MOST_PIECES
 
     def flush(self, *, all_: bool = True) -> Iterator[Events]:
         """Yields all gathered events, those of a tag at a time, in the order of their first events.
 
         Without `all_` those wait to which further ones may belong.
         """
-        gathered = [*self._waiting, *self._gather.finish()]
+        gathered = self._waiting
         for reader in self._compiled:
             gathered += reader.finish()
         self._compiled = [reader for reader in self._compiled if reader.shapes is self._shapes.current()]
@@ -153,7 +151,7 @@ class Decoder:
         if all_:
             yield from by_tag(gathered, order)
         self._waiting = [] if all_ else gathered
-        self._gathered = sum(map(len, self._waiting))
+        self._gathered, self._splits = sum(map(len, self._waiting)), 0
 
     def end_range(self) -> Iterator[Events]:
         """As `flush`; the next range begins with what the first chunk taught, as it does in a process of its own."""
@@ -230,11 +228,26 @@ class Decoder:
         return count
 
     def _gather_events(self, events: list[Event], starts: Int64, text: bytes, moves: Moves) -> None:
-        found = self._gather.add(events, moves.places(starts))
-        odd = [(text.find(cell, int(starts[row])), kind, cell) for row, kind, cell in found]
+        """Keeps events, which lose members, as columns, and reports what is odd about their times."""
+        times: dict[str, pa.Array] = {}
+        odd: list[tuple[int, str, bytes]] = []
+        for key in CLOCKS:
+            cells = [members.pop(key, None) for members, _ in events]
+            found = nanoseconds(cells)
+            times[key] = pa.array(found.ns, mask=None if found.valid is None else ~found.valid)
+            if found.kept:
+                codes = np.full(len(events), -1, np.int32)
+                codes[list(found.kept)] = np.arange(len(found.kept), dtype=np.int32)
+                times[f"args.${key}"] = dictionary_of(codes, pa.array(found.kept.values(), pa.binary()))
+            for kind, rows in (("rounded", found.rounded), ("text-number", () if self.quoted else found.texts)):
+                for row in rows:
+                    cell = bytes(cells[row] or b"")
+                    odd.append((text.find(cell, int(starts[row])), kind, cell))
         for place, kind, cell in sorted(odd):
-            if kind != "text-number" or not self.quoted:
-                self._report.issue(kind, f"byte {moves.place(place)}", cell.decode())
+            self._report.issue(kind, f"byte {moves.place(place)}", cell.decode())
+        parts = [*_as_columns(events, moves.places(starts), times)]
+        self._waiting += parts
+        self._splits += len(parts) - 1
 
     def _is_folded(self, members: dict[str, Raw], args: dict[str, Raw]) -> bool:
         """Whether it is a flow of a folded category, without information of its own."""
@@ -309,67 +322,11 @@ _EXPONENT = re.compile(rb"[eE]")
 _NESTED = frozenset((b"[", b"{"))
 
 
-class Values:
-    """A column of JSON values. `as_text`: a text column; `null`: null is a value, different from absent."""
-
-    def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
-        self._distinct = Interner()
-        self._rows = array("i")
-        self._codes = array("i")
-        self._as_text = as_text
-        self._null = null
-
-    def add(self, rows: Iterable[int], cells: Iterable[Raw]) -> None:
-        """Adds the values of some rows."""
-        self._rows.extend(rows)
-        self._codes.extend(map(self._distinct.__getitem__, map(bytes, cells)))
-
-    def finish(self, start: int, end: int) -> pa.Array:
-        """Returns the column of the rows from `start` to before `end`, where all values are."""
-        codes = np.full(end - start, -1, np.int32)
-        codes[np.frombuffer(self._rows, np.int32) - start] = np.frombuffer(self._codes, np.int32)
-        return raw_column(codes, list(self._distinct), as_text=self._as_text, null=self._null)
-
-
-class Clock:
-    """A column of times in ns, from microseconds as text; and the source's numbers that ns don't represent."""
-
-    def __init__(self) -> None:
-        self._pieces: list[pa.Array] = []
-        self._kept: list[tuple[int, bytes]] = []
-        self._rows = 0
-        self.rounded: Sequence[int] = ()
-        self.texts: Sequence[int] = ()
-
-    def add(self, cells: Sequence[Raw | None]) -> None:
-        """Adds the cells of a chunk. Sets `rounded` and `texts` to the rows that were rounded or in quotes."""
-        self.rounded = self.texts = ()
-        count = len(cells)
-        if cells[0] is None and cells.count(None) == count:
-            self._pieces.append(pa.nulls(count, pa.int64()))
-        else:
-            times = nanoseconds(cells)
-            self._pieces.append(pa.array(times.ns, mask=None if times.valid is None else ~times.valid))
-            if times.kept:
-                self._kept += ((self._rows + row, text) for row, text in times.kept.items())
-            self.rounded, self.texts = times.rounded, times.texts
-        self._rows += count
-
-    def finish(self) -> tuple[pa.Array, pa.Array | None]:
-        """Returns the column of all cells since the last call, and the numbers that it doesn't represent."""
-        column = pa.concat_arrays(self._pieces)
-        kept = None
-        if self._kept:
-            codes = np.full(self._rows, -1, np.int32)
-            rows, texts = zip(*self._kept, strict=True)
-            codes[list(rows)] = np.arange(len(rows), dtype=np.int32)
-            kept = dictionary_of(codes, pa.array(texts, pa.binary()))
-        self._pieces, self._kept, self._rows = [], [], 0
-        return column, kept
-
-
 def raw_column(codes: Int32, every: list[bytes], *, as_text: bool, null: bool) -> pa.Array:
-    """A column of any JSON values by their codes; -1 is absent. `as_text` and `null` as for `Values`."""
+    """A column of any JSON values by their codes; -1 is absent.
+
+    `as_text`: a text column; `null`: null is a value, different from absent.
+    """
     used = np.flatnonzero(np.bincount(codes + 1, minlength=1)[1:])
     place = np.full(len(every) + 1, -1, np.int32)  # the last entry is for -1
     place[used] = np.arange(len(used), dtype=np.int32)
@@ -443,25 +400,17 @@ CLOCKS = ("ts", "dur")
 Event = tuple[dict[str, Raw], dict[str, Raw]]
 
 
-class OddTime(NamedTuple):
-    """A time of an event, by its place among those that were added: the kind of issue, and the source's number."""
-
-    row: int
-    kind: str
-    cell: bytes
-
-
 class Columns:
     """Values of objects by key: members of events, or of their args. Objects with the same keys are taken together."""
 
     def __init__(self, *, of_events: bool = False) -> None:
         self._of_events = of_events
-        self._columns: dict[str, Values] = {}
+        self._keys: dict[str, None] = {}
         self._alike: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}  # by their keys: row and values of each object
         self.filled = 0
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._keys)
 
     def add(self, row: int, found: dict[str, Raw]) -> None:
         """Adds an object to a row."""
@@ -469,96 +418,47 @@ class Columns:
         alike = self._alike.get(keys)
         if alike is None:
             alike = self._alike[keys] = []
-            for key in keys:
-                self._columns.setdefault(
-                    key, Values(as_text=key in TEXTS, null=key not in MEMBERS) if self._of_events else Values()
-                )
+            self._keys |= dict.fromkeys(keys)
         alike.append((row, *found.values()))
         self.filled += len(keys)
 
-    def settle(self) -> None:
-        """Copies what was added, so that the text that it is part of is free."""
+    def finish(self, rows: int) -> dict[str, pa.Array]:
+        """The columns of so many rows."""
+        codes = {key: np.full(rows, -1, np.int32) for key in self._keys}
+        distinct = {key: Interner() for key in self._keys}
         for keys, alike in self._alike.items():
-            if alike:
-                rows, *columns = zip(*alike, strict=True)
-                for key, cells in zip(keys, columns, strict=True):
-                    self._columns[key].add(rows, cells)
-        self._alike = {}
-
-    def finish(self, start: int, end: int) -> dict[str, pa.Array]:
-        """The columns of these rows, which have all values."""
-        return {key: column.finish(start, end) for key, column in self._columns.items()}
-
-
-class _Rows:
-    """Events from row `start` on."""
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.members = Columns(of_events=True)
-        self.args = Columns()
-
-    def is_full(self, row: int) -> bool:
-        """Whether the columns have too many empty cells for a further row."""
-        filled = self.members.filled + self.args.filled
-        return is_sparse(len(self.members) + len(self.args), row - self.start, filled)
+            row, *columns = zip(*alike, strict=True)
+            at = np.array(row)
+            for key, cells in zip(keys, columns, strict=True):
+                codes[key][at] = distinct[key].numbers(map(bytes, cells))
+        return {
+            key: raw_column(
+                codes[key],
+                list(distinct[key]),
+                as_text=self._of_events and key in TEXTS,
+                null=not self._of_events or key not in MEMBERS,
+            )
+            for key in self._keys
+        }
 
 
-class Gather:
-    """Events as columns."""
+def _as_columns(events: Sequence[Event], ats: Int64, times: dict[str, pa.Array]) -> Iterator[Events]:
+    """Events at those places, with the columns of their times: several where most cells would be empty."""
 
-    def __init__(self) -> None:
-        self._ats: list[Int64] = []
-        self._count = 0
-        self._clocks = {key: Clock() for key in CLOCKS}
-        self._rows = [_Rows(0)]
+    def finished(stop: int) -> Events:
+        own = {key: column[start:stop] for key, column in times.items()}
+        kept = {key: own.pop(key) for key in times if key not in CLOCKS}
+        return joined_columns(ats[start:stop], own | members.finish(stop - start), args.finish(stop - start), kept)
 
-    @property
-    def pieces(self) -> int:
-        """How many `Events` the gathered ones are."""
-        return len(self._rows)
-
-    def add(self, events: Sequence[Event], ats: Int64) -> list[OddTime]:
-        """Adds events of a chunk, which lose members, and their places; returns what is odd about their times."""
-        first = len(self._rows) - 1
-        times = {key: [members.pop(key, None) for members, _ in events] for key in CLOCKS}
-        for row, (members, args) in enumerate(events, self._count):
-            if self._rows[-1].is_full(row):
-                self._rows.append(_Rows(row))
-            self._rows[-1].members.add(row, members)
-            if args:
-                self._rows[-1].args.add(row, args)
-        for rows in self._rows[first:]:
-            rows.members.settle()
-            rows.args.settle()
-        self._ats.append(ats)
-        self._count += len(events)
-        return [odd for key, cells in times.items() for odd in self._take_times(key, cells)]
-
-    def _take_times(self, key: str, cells: list[Raw | None]) -> Iterator[OddTime]:
-        clock = self._clocks[key]
-        clock.add(cells)
-        for kind, rows in (("rounded", clock.rounded), ("text-number", clock.texts)):
-            yield from (OddTime(row, kind, bytes(cells[row])) for row in rows)  # type: ignore[arg-type]
-
-    def finish(self) -> list[Events]:
-        """Returns all events since the last call, without columns that no event has.
-
-        They are several where the events have so many keys that most cells would be empty.
-        """
-        if not self._count:
-            return []
-        ats, clocks = np.concatenate(self._ats), {key: clock.finish() for key, clock in self._clocks.items()}
-        ends = [*(rows.start for rows in self._rows[1:]), self._count]
-        found = []
-        for rows, end in zip(self._rows, ends, strict=True):
-            part = slice(rows.start, end)
-            times = {key: times[part] for key, (times, _) in clocks.items()}
-            kept = {f"args.${key}": texts[part] for key, (_, texts) in clocks.items() if texts is not None}
-            members = times | rows.members.finish(rows.start, end)
-            found.append(joined_columns(ats[part], members, rows.args.finish(rows.start, end), kept))
-        self._ats, self._count, self._rows = [], 0, [_Rows(0)]
-        return found
+    start, members, args = 0, Columns(of_events=True), Columns()
+    for row, (found, given) in enumerate(events):
+        if is_sparse(len(members) + len(args), row - start, members.filled + args.filled):
+            yield finished(row)
+            start, members, args = row, Columns(of_events=True), Columns()
+        members.add(row - start, found)
+        if given:
+            args.add(row - start, given)
+    yield finished(len(events))
 
 
 def joined_columns(
@@ -571,15 +471,11 @@ def joined_columns(
     columns = {key: members.pop(key) for key in MEMBERS if key in members}
     columns |= {f"args.{key}": column for key, column in args.items()}
     for key, column in (*((f"args.${key}", column) for key, column in members.items()), *(kept or {}).items()):
-        columns[_unused_name(key, columns)] = column
+        name = key
+        while name in columns:  # the source has an argument of that name
+            name = name.replace("args.", "args.$", 1)
+        columns[name] = column
     return Events(ats, {key: column for key, column in columns.items() if column.null_count < len(ats)})
-
-
-def _unused_name(key: str, columns: dict[str, Any]) -> str:
-    """The name, with more "$" if the source has an argument of that name."""
-    while key in columns:
-        key = key.replace("args.", "args.$", 1)
-    return key
 
 
 #: The members by whose text shapes are told apart, in the order of preference.

@@ -107,8 +107,9 @@ def read_document(
     Raises DamagedInput if it isn't Trace Event JSON at all.
     """
     if part and part.stop is not None:
+        decoder = Decoder(conversion.report, MOST_EVENTS, folded, quoted=quoted)
         with source.open() as stream:
-            for events in read_range(Text(stream), part, conversion.report, folded, quoted=quoted):
+            for events in _read_range(Text(stream), part, decoder, conversion.report, begun=part.guessed):
                 yield from rows(events, conversion)
         return
     with (
@@ -391,7 +392,7 @@ class Document:
                 yield from first.end_range()
                 reading.ended = first.ended
             if not lines and not again and self._is_large() and not reading.ended:
-                parts = Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
+                parts = Ranges(self._file, self._path, self._conversion, self._rows, self._decoder)
                 yield from parts.read(self._text.pos)
                 self._text.jump(parts.end)
             else:
@@ -426,27 +427,15 @@ class Document:
 LEAST = 32 << 20
 
 
-class RangeResult(msgspec.Struct, frozen=True):
-    """The result of a range: where it began and ended, whether that is the list's end, its report."""
-
-    start: int
-    end: int
-    ended: bool
-    report: Report
-
-
 class Ranges:
     """Reads the rest of a list in a plain file; `rows` as in `read_document`."""
 
-    def __init__(
-        self, path: str, source: str, conversion: Conversion, rows: RowsOf, decoder: Decoder, chunk: int
-    ) -> None:
+    def __init__(self, path: str, source: str, conversion: Conversion, rows: RowsOf, decoder: Decoder) -> None:
         self._path = path
         self._source = source  # the source's path; if it isn't `path`, progress was reported while it was inflated
         self._conversion = conversion
         self._rows = rows
         self._decoder = decoder
-        self._chunk = chunk
         self.end = 0
 
     def read(self, pos: int) -> Iterator[Batch]:
@@ -456,7 +445,7 @@ class Ranges:
         bounds = [step * number for number in range(first, -(-Path(self._path).stat().st_size // step) + 1)]
         bounds[0] = pos
         workers = Workers(
-            lambda number: self._range(bounds[number], bounds[number + 1], guessed=number > 0),
+            lambda number: self._range(ByteRange(bounds[number], bounds[number + 1], guessed=number > 0)),
             len(bounds) - 1,
             self._conversion.jobs,
         )
@@ -464,39 +453,30 @@ class Ranges:
         try:
             for number, stop in enumerate(bounds[1:]):
                 result = workers.result(number)
-                if result and result.value.start == self.end:
-                    part = result.value
+                if result and result.value[0].begun == self.end:
+                    part, report = result.value
                     yield from result.batches
                 else:
-                    part = yield from self._range(self.end, stop, guessed=False)
-                self._conversion.report.merge(part.report)
+                    part, report = yield from self._range(ByteRange(self.end, stop, guessed=False))
+                self._conversion.report.merge(report)
                 if self._conversion.progress and self._path == self._source:
-                    self._conversion.progress(part.end - part.start)
+                    self._conversion.progress(part.end - part.begun)
                 self.end = part.end
-                if part.ended:
+                if part.closed:
                     break
         finally:
             workers.close()
 
-    def _range(self, start: int, stop: int, *, guessed: bool) -> Generator[Batch, None, RangeResult]:
-        """Yields the events from `start` (or the first boundary after it) to the first boundary after `stop`."""
+    def _range(self, part: ByteRange) -> Generator[Batch, None, tuple[ByteRange, Report]]:
+        """Yields the events of a range; returns it with where they began and ended, and their report."""
         report = Report()
         conversion = replace(self._conversion, report=report, progress=None)
+        known = self._decoder
+        decoder = Decoder(report, MOST_EVENTS, known.folded, known.first_shapes, quoted=known.quoted)
         with open(self._path, "rb") as stream:
-            text = Text(stream)
-            if guessed:
-                seek(text, start)
-            else:
-                text.jump(start)
-            start = text.pos
-            decoder = Decoder(
-                report, MOST_EVENTS, self._decoder.folded, self._decoder.first_shapes, quoted=self._decoder.quoted
-            )
-            events = List(text, decoder, report, self._chunk, begun=True)
-            for some in chain(events.read(stop), decoder.flush()):
-                yield from self._rows(some, conversion)
-            text.finish(report)
-            return RangeResult(start, text.pos, events.ended, report)
+            for events in _read_range(Text(stream), part, decoder, report, begun=True):
+                yield from self._rows(events, conversion)
+        return part, report
 
 
 def _readings(value: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
@@ -530,14 +510,7 @@ class List:
     """
 
     def __init__(
-        self,
-        text: Text,
-        decoder: Decoder,
-        report: Report,
-        chunk: int,
-        *,
-        lines: bool = False,
-        begun: bool = False,
+        self, text: Text, decoder: Decoder, report: Report, chunk: int, *, lines: bool = False, begun: bool = False
     ) -> None:
         self._text = text
         self._decoder = decoder
@@ -672,9 +645,9 @@ class List:
             self._text.pos = end
         except msgspec.DecodeError as error:
             place = place_of(error)
-            close = -1 if self._lines else _list_end(whole, error)
-            if close < 0:
+            if self._lines or "trailing characters" not in str(error):
                 return _WITHIN if 0 <= place < len(whole) - 1 else _AT_END
+            close = whole.rindex(b"]", 0, place) + 1  # the list ends before the chunk
             if repairs and any(repair.place > close - 2 for repair in repairs):
                 return _WITHIN
             grown = len(whole) - 2 - (end - start)
@@ -729,11 +702,6 @@ def is_event(text: Text) -> bool:
     return key == b"ph" if key is not None else bool(_EVENT.match(head[: 1 << 16]))
 
 
-def _list_end(text: bytes, error: msgspec.DecodeError) -> int:
-    """The end of the list at the start of the text, if the error reports text after it; else -1."""
-    return text.rindex(b"]", 0, place_of(error)) + 1 if "trailing characters" in str(error) else -1
-
-
 _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', re.DOTALL)
 _HALF = re.compile(rb'"ph"\s*:\s*"[BEbeSF]"')
 _COMMA = re.compile(rb"\s*,\s*")
@@ -760,13 +728,10 @@ def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     return [first, *map(ByteRange, cuts, [*cuts[1:], None])]
 
 
-def read_range(
-    text: Text, part: ByteRange, report: Report, folded: Container[str] = (), *, quoted: bool = False
-) -> Iterator[Events]:
-    """Yields the events of a range that isn't the last; sets in it where they began and ended."""
+def _read_range(text: Text, part: ByteRange, decoder: Decoder, report: Report, *, begun: bool) -> Iterator[Events]:
+    """Yields the events of a range with a `stop`; sets in it where they began and ended. `begun` as for `List`."""
     begin(text, part)
-    decoder = Decoder(report, MOST_EVENTS, folded, quoted=quoted)
-    reading = List(text, decoder, report, CHUNK, begun=part.guessed)
+    reading = List(text, decoder, report, CHUNK, begun=begun)
     yield from chain(reading.read(part.stop), decoder.flush())
     text.finish(report)
     part.end, part.closed = text.pos, reading.ended

@@ -26,7 +26,7 @@ from ktrace.kit.columnar.blocks import is_sparse
 from ktrace.kit.columnar.dictionaries import indices, used_words
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import decoded, dump_json, encoded, json_cells, json_decoder
+from ktrace.model.json_text import dump_json, encoded, json_cells, json_decoder
 
 Raw = msgspec.Raw
 
@@ -323,10 +323,13 @@ class Events(msgspec.Struct, frozen=True):
         taken = {name: column[start:stop] for name, column in self.columns.items()}
         return Events(self.at[start:stop], {name: some for name, some in taken.items() if some.null_count < len(some)})
 
-    def where(self, rows: Int64) -> Events:
-        """Some of the events, without columns that none of them has."""
-        taken = {name: column.take(pa.array(rows)) for name, column in self.columns.items()}
-        return Events(self.at[rows], {name: column for name, column in taken.items() if column.null_count < len(rows)})
+    def where(self, mask: Bools) -> Events:
+        """The events for which the mask is true, without columns that none of them has."""
+        if mask.all():
+            return self
+        at, rows = self.at[mask], pa.array(np.flatnonzero(mask))
+        taken = {name: column.take(rows) for name, column in self.columns.items()}
+        return Events(at, {name: column for name, column in taken.items() if column.null_count < len(at)})
 
 
 class Moves(msgspec.Struct, frozen=True):
@@ -430,7 +433,7 @@ def _tags(events: Events) -> Iterator[tuple[Tag, Events]]:
             names += ((member, word) for word in column.dictionary.to_pylist())
     used = np.flatnonzero(np.bincount(codes))
     for code in used.tolist():
-        yield names[code], events if len(used) == 1 else events.where(np.flatnonzero(codes == code))
+        yield names[code], events.where(codes == code)
 
 
 def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
@@ -446,21 +449,18 @@ def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
     columns = {}
     for name in names:
         given = [part.columns.get(name) for part in parts]
-        kinds = {decoded(column.slice(0, 0)).type for column in given if column is not None}
-        kind = kinds.pop() if len(kinds) == 1 else pa.binary()
+        kinds = {column.type for column in given if column is not None}
+        kind = kinds.pop() if len(kinds) == 1 else pa.dictionary(pa.int32(), pa.binary())
         pieces = [
-            pa.nulls(len(part), kind) if column is None else _of_type(column, kind)
+            pa.nulls(len(part), kind) if column is None else column if column.type == kind else _as_json(column)
             for part, column in zip(parts, given, strict=True)
         ]
-        joined = pa.concat_arrays(pieces).take(order)
-        is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-        columns[name] = scalars(joined.dictionary_encode()) if is_text else joined
+        columns[name] = scalars(pa.chunked_array(pieces, kind).unify_dictionaries().combine_chunks().take(order))
     return Events(at[order.to_numpy()], columns)
 
 
-def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    column = decoded(column)
-    return column if column.type == kind else json_cells(column).cast(kind)
+def _as_json(column: pa.Array) -> pa.DictionaryArray:
+    return json_cells(column).cast(pa.binary()).dictionary_encode()
 
 
 #: Greatest number of bytes of a member; a longer one (an ftrace text) is skipped in bounded memory.

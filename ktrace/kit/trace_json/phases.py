@@ -254,15 +254,13 @@ def _values(draft: Draft, name: str) -> pa.Array | None:
         return value
     value, rest = numbers(column)
     if rest is not None and pa.types.is_binary(decoded(rest.slice(0, 0)).type):  # texts among other values
-        texts, rest = mapped(rest, pa.float64(), _number_in)
+        texts, rest = mapped(
+            rest, pa.float64(), lambda text: _number_of(as_text(text) or "") if text[:1] == b'"' else None
+        )
         value = texts if value is None else value if texts is None else pc.coalesce(value, texts)
     if value is not None:
         draft.set_rest(name, rest)
     return value
-
-
-def _number_in(text: bytes) -> float | None:
-    return _number_of(as_text(text) or "") if text[:1] == b'"' else None
 
 
 def _number_of(text: str) -> float | None:
@@ -356,20 +354,15 @@ def slices(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     yield from _rows(draft, rule, task)
 
 
-def begins(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """B: a slice begins on its thread."""
+def halves(events: Events, rule: Rule, task: Task, *, half: str) -> Iterator[Batch]:
+    """B: a slice begins on its thread. E: the innermost one there ends; the name of an E has no meaning."""
     draft = task.timed(Draft.from_events(events))
     draft.keep_as_argument("dur")
-    draft.fill(half="begin")
+    draft.fill(half=half)
     yield from _rows(draft, rule, task)
 
 
-def ends(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """E: the innermost slice of its thread ends. The name of an E has no meaning."""
-    draft = task.timed(Draft.from_events(events))
-    draft.keep_as_argument("dur")
-    draft.fill(half="end")
-    yield from _rows(draft, rule, task)
+begins, ends = partial(halves, half="begin"), partial(halves, half="end")
 
 
 def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
@@ -511,17 +504,18 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
     Flows of a category that repeats `correlation` are folded; its edges between nodes of a graph are waits.
     """
-    dialect, rows = task.dialect, len(events)
+    dialect = task.dialect
     kinds = ["flow", *dict.fromkeys(kind for kind in dialect.flows.values() if kind), ""]
-    kind = by_word(events.columns.get("cat"), rows, lambda cat: kinds.index(dialect.flows.get(cat or "", "flow") or ""))
+    kind = by_word(
+        events.columns.get("cat"), len(events), lambda cat: kinds.index(dialect.flows.get(cat or "", "flow") or "")
+    )
     folded = kind == len(kinds) - 1
     edges = folded & _edges(events)
     if edges.any():
-        yield from _waits_of_nodes(events.where(np.flatnonzero(edges)), task)
+        yield from _waits_of_nodes(events.where(edges), task)
         folded &= ~edges
-        kept = np.flatnonzero(~edges)
-        events, kind, folded, rows = events.where(kept), kind[kept], folded[kept], len(kept)
-        if not rows:
+        events, kind, folded = events.where(~edges), kind[~edges], folded[~edges]
+        if not len(events):
             return
     if folded.any():
         task.report.used(int(folded.sum()), outcome="folded")
@@ -536,14 +530,18 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
         none = ~valid(draft.left["id"]) if has_id else np.full(len(draft), True)
         task.skip("bad-record", "a flow without an id", draft.at[none])
         draft = draft.where(~none)
-    if not len(draft):
-        return
+    if len(draft):
+        yield _flow_links(draft, rule, task)
+
+
+def _flow_links(draft: Draft, rule: Rule, task: Task) -> Batch:
+    """The rows of flows."""
     task.report.used(len(draft))
     _fill(draft)
-    place(draft, rule, dialect)
+    place(draft, rule, task.dialect)
     draft.keep_as_argument("dur")
     draft.keep_as_argument("s")
-    yield draft.batch("links")
+    return draft.batch("links")
 
 
 #: The places of edges: a pid is a device, a tid a stream.
@@ -556,8 +554,7 @@ def _edges(events: Events) -> Bools:
     numbers = None if ids is None else numbered(ids)[0]
     if numbers is None:
         return np.zeros(len(events), np.bool_)
-    result: Bools = pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
-    return result
+    return pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
 
 
 def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
@@ -565,17 +562,11 @@ def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
     draft = Draft.from_events(events)
     draft.left["ph"] = events.columns["ph"]
     draft = task.timed(draft)
-    if not len(draft):
-        return
-    task.report.used(len(draft))
-    leaves = by_word(draft.left["ph"], len(draft), lambda word: int(word == "s"))
-    _fill(draft)
-    draft.fill(link="wait")
-    draft.columns["ts"] = pc.subtract(draft.columns["ts"], pa.array(leaves))
-    place(draft, _NODE, task.dialect)
-    draft.keep_as_argument("dur")
-    draft.keep_as_argument("s")
-    yield draft.batch("links")
+    if len(draft):
+        leaves = by_word(draft.left["ph"], len(draft), lambda word: int(word == "s"))
+        draft.fill(link="wait")
+        draft.columns["ts"] = pc.subtract(draft.columns["ts"], pa.array(leaves))
+        yield _flow_links(draft, _NODE, task)
 
 
 def _fill(draft: Draft) -> None:
@@ -625,8 +616,7 @@ def _bind_links(draft: Draft) -> Iterator[Batch]:
 def _true(flag: pa.Array | None, rows: int) -> Bools:
     if flag is None or not pa.types.is_boolean(flag.type):
         return np.zeros(rows, np.bool_)
-    result: Bools = flag.fill_null(False).to_numpy(zero_copy_only=False)
-    return result
+    return flag.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def waits(draft: Draft, rule: Rule) -> list[Batch]:
@@ -681,7 +671,7 @@ def _distinct(columns: dict[str, pa.Array], rows: int) -> Int64:
 
 def _rows_of_facts(columns: dict[str, pa.Array], at: list[int], dialect: Dialect) -> Iterator[dict[str, Any]]:
     """The rows of the catalog, as dicts."""
-    names = _texts(columns.get("name"), len(at))
+    names = plain(columns["name"]).fill_null("").to_pylist() if "name" in columns else [""] * len(at)
     pids, tids = _numbers(columns.get("pid"), len(at)), _numbers(columns.get("tid"), len(at))
     args: list[dict[str, Any]] = [{} for _ in at]
     for name, column in columns.items():
@@ -721,10 +711,6 @@ def _facts(name: str, args: dict[str, Any]) -> dict[str, Any]:
         known = name in ("process_name", "thread_name")
         row["facts"] = dump_json(args if known else {name: args if len(args) > 1 else next(iter(args.values()))})
     return row
-
-
-def _texts(column: pa.Array | None, rows: int) -> list[str]:
-    return [""] * rows if column is None else [text or "" for text in plain(column).to_pylist()]
 
 
 def _numbers(column: pa.Array | None, rows: int) -> list[tuple[int | None, str | None]]:
@@ -823,7 +809,7 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     group = phase * _MOST_RULES + np.where(ruled[phase], rule, 0)
     for number in np.flatnonzero(np.bincount(group)).tolist():
         handler, rule_number = divmod(number, _MOST_RULES)
-        yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
+        yield events.where(group == number), _ORDER[handler], numbers.rules[rule_number]
 
 
 def _by_process(events: Events, processes: Mapping[int, Rule], numbers: _Numbers, other: int) -> Int64:
@@ -852,12 +838,3 @@ def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
     if calls:
         found &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
     return found
-
-
-def events_at(events: Events, mask: Bools) -> Events:
-    """The events for which the mask is true, without columns that none of them has."""
-    if mask.all():
-        return events
-    index = pa.array(np.flatnonzero(mask))
-    taken = {name: column.take(index) for name, column in events.columns.items()}
-    return Events(events.at[mask], {name: column for name, column in taken.items() if column.null_count < len(column)})

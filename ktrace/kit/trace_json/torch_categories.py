@@ -59,12 +59,7 @@ OP = Rule("op", columns=COMMON)
 _ENGINE = Rule("range", "device", LAUNCH, named=((re.compile("dma|memcpy", re.IGNORECASE), "memcpy"),))
 RANGE = Rule("range", columns=COMMON)
 SYNC = Rule("sync", "device", LAUNCH, waits="wait_on_cuda_event_record_corr_id")
-_CCP = Rule(
-    "kernel",
-    "device",
-    COPY,
-    kinds={"dma_request": "memcpy", "event_wait": "sync", "event_record": "sync"},
-)
+_CCP = Rule("kernel", "device", COPY, kinds={"dma_request": "memcpy", "event_wait": "sync", "event_record": "sync"})
 
 MEMORY = Rule(
     "alloc",

@@ -126,8 +126,7 @@ class TimelineBatch(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def durations(self) -> Int64:
         """The column `dur` in ns, 0 where it is null."""
-        result: Int64 = self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
-        return result
+        return self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
 
     def has(self, name: str) -> bool:
         """Whether the column is there; one that isn't is null in all rows."""

@@ -353,7 +353,7 @@ def test_tables_of_short_and_long_pieces() -> None:
         pieces = [text_field(TRACK_EVENT["name"], text) for text in (first, second)]
         constant = int_field(TRACK_EVENT["type"], 1)
         fields = [ConstantField(constant), CodedField(PieceTable(pieces), codes)]
-        data, ends = encoder("TrackEvent", [Part(fields, np.arange(4))], 4)()
+        data, ends = encoder([Part(fields, np.arange(4))], 4)()
         expected = [constant + piece for piece in (pieces[0], b"", pieces[1], pieces[1])]
         assert bytes(data) == b"".join(expected)
         assert ends.tolist() == np.cumsum([len(each) for each in expected]).tolist()

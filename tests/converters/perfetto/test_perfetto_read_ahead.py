@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatc
 
     def die(stream: WriteBehind, batch: Batch) -> None:
         if sent:
-            stream.write(reader._HEAD.pack(b"b", 1 << 20) + bytes(sent))
+            stream.write(pickle.dumps(bytes(1 << 20))[:sent])
         os._exit(1)
 
     monkeypatch.setattr(reader, "_LARGE", 0)
