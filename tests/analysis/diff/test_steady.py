@@ -44,6 +44,14 @@ def test_slow_steps_of_both_sides_are_no_change(what: str) -> None:
     assert gate(worse, 5).failed
 
 
+def test_steps_that_get_slower_throughout_fail_a_gate() -> None:
+    found = diff(EVEN, [1.04, 1.101, 1.159, 1.22, 1.281, 1.339])
+    words = "steps get slower throughout: the second half, from #3 on, takes 1.16 times as long as the first"
+    assert any(said.startswith(f"b isn't steady: {words}") for said in found.verdict)
+    assert found.wall is not None and found.wall.verdict == CLEAR and gate(found, 5).failed
+    assert [one.code for one in found.findings if one.code.startswith("unsteady.")] == ["unsteady.trend"]
+
+
 def test_what_costs_less_than_the_limit_passes() -> None:
     found = diff(EVEN * 3, [*EVEN, *EVEN, 1.04, 1.5, *EVEN[:4]])
     assert any("b isn't steady: step #13 takes" in said for said in found.verdict)
