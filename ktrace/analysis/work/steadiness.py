@@ -151,7 +151,10 @@ def clause(one: Finding) -> str:
         which, take = f"steps before {_step_number(until)}" if until else f"steps from {first} on", "take"
         others = "those from there on" if until else "those before"
     elif way == TREND and steps.get("until"):
-        which, others = f"steps get faster throughout: the first half, up to {_step_number(steps['last'])},", "the second"
+        which, others = (
+            f"steps get faster throughout: the first half, up to {_step_number(steps['last'])},",
+            "the second",
+        )
     elif way == TREND:
         which, others = f"steps get slower throughout: the second half, from {first} on,", "the first"
     elif way == STRETCH:
@@ -269,7 +272,7 @@ def _trend(logs: Float64) -> _Way | None:
     place = np.arange(steps) - (steps - 1) / 2
     halves = (slice(0, (steps + 1) // 2), slice(steps // 2, steps))
     slope = _slope(place, logs)
-    if steps < _STEADILY or min(_slope(place[half], logs[half]) / slope for half in halves if slope) < _AS_STEEP:
+    if steps < _STEADILY or not slope or min(_slope(place[half], logs[half]) / slope for half in halves) < _AS_STEEP:
         return None
     along = float((place**2).sum())
     within = max(float((logs**2).sum()) - slope**2 * along, 0.0)

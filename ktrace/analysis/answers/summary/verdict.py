@@ -44,6 +44,7 @@ _PLACES = {
     "dependency": "what blocks launched work: events, other streams, copies",
     "launch overhead": "launch latency",
     "between graph nodes": "the time between the nodes of graphs",
+    "setup": "one-time set-up: modules that are loaded, contexts that are created",
     "unknown": "the time in which the devices are idle",
 }
 #: Names that many kernels have.
