@@ -313,7 +313,7 @@ def test_a_step_that_lasts_throughout_is_one_run(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("pieces", "fails"), [(2, {"little_recorded"}), (12, set())])
 def test_a_few_pieces_of_work_tell_nothing_of_a_long_recording(pieces: int, fails: set[str], tmp_path: Path) -> None:
-    """Two fills that lie far apart in operators of the host; twelve may be the work of a program that hardly has any."""
+    """Two fills that lie far apart in operators of the host; twelve may be all that a program does."""
     rows = [host("aten::mm", 100_000 * at, 100_000 * at + 90_000, kind="op") for at in range(800)]
     for at in range(pieces):
         begin = 10_000_000 + 60_000_000 * at // pieces

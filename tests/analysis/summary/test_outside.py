@@ -180,7 +180,7 @@ def test_a_module_that_is_loaded_in_between_is_no_late_host(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("launches", "first"), [(60, "idle.host_synchronised"), (12, "idle.setup")])
 def test_losses_are_of_the_time_without_set_up(launches: int, first: str, tmp_path: Path) -> None:
-    """A module is loaded for 400 ms, and the host waits after each kernel of the rest, where there is one to speak of."""
+    """A module is loaded for 400 ms, and the host waits after each kernel of the rest, if there is much of it."""
     rows: list[Row] = [host("cudaLaunchKernel", 0, 5_000, 1), work("softmax", 10_000, 20_000, 1)]
     rows.append(host("cuModuleLoadData", 20_000, 400_020_000))
     now = 400_020_000

@@ -76,8 +76,8 @@ _SETUP = "idle.setup"
 #: Idle time that is none: the device did what the trace lacks.
 _UNSEEN = "queued before the recording"
 
-#: What is set up once comes last, unless it is this part of the devices' time, and they have fewer pieces of work, which
-#: take no more than this part of it: then the recording is of a start, and of nothing else.
+#: What is set up once comes last, unless it is this part of the devices' time, and they have fewer pieces of work,
+#: which take no more than this part of it: then the recording is of a start, and of nothing else.
 _MAINLY, _FEW_PIECES, _BARELY = 0.5, 50, 0.05
 
 #: Of what it must be more: a rank that waits little, and idle time of which nothing tells the cause.
@@ -385,7 +385,7 @@ def _late(late: RankUse, summary: Figures, span: int, of: str) -> Finding:
     answer = summary.proofs.get("collective")
     part = answer.part if isinstance(answer, CollectivesAnswer) else None
     if part is not None and part.rank is late:
-        subject |= {"first_step": part.first, "last_step": part.last}
+        subject |= {f"first_{part.unit}": part.first, f"last_{part.unit}": part.last}
     rows: Sequence[Evidence] = answer.late if isinstance(answer, CollectivesAnswer) else ()
     return Finding("straggler", "others waited", _waits(late), "ns", span, of, subject, None, details, rows)
 
@@ -435,7 +435,10 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     rank, part = answer.straggler, answer.part
     if rank is not None and _is_proved(rank, answer.steady, answer, span):
         return rank
-    return part.rank if part is not None and _is_proved(part.rank, part.steady, answer, span) else None
+    every = sum(one.others_waited.total for one in answer.ranks if one.others_waited)
+    if part is None or 2 * _waits(part.rank) < every:  # others are late in other parts
+        return None
+    return part.rank if _is_proved(part.rank, part.steady, answer, span) else None
 
 
 def _is_proved(rank: RankUse, steadily: float | None, answer: CollectivesAnswer, span: int) -> bool:
