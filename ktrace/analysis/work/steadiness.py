@@ -269,7 +269,7 @@ def _stretch(logs: Float64) -> _Way | None:
 def _trend(logs: Float64) -> _Way | None:
     """Steps that get slower, or faster, throughout: the half that takes longer."""
     steps = len(logs)
-    place = np.arange(steps) - (steps - 1) / 2
+    place = np.arange(steps, dtype=np.float64) - (steps - 1) / 2
     halves = (slice(0, (steps + 1) // 2), slice(steps // 2, steps))
     slope = _slope(place, logs)
     if steps < _STEADILY or not slope or min(_slope(place[half], logs[half]) / slope for half in halves) < _AS_STEEP:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ktrace.analysis.questions.collectives.found import CollectiveTable
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.occurrences import OF_STEP, Occurrences, labels_of_steps
+from ktrace.analysis.work.occurrences import labels_of_steps, steps_of_work
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import positions
@@ -93,13 +93,12 @@ def late_steps(late: Float64, led: Bools, beside: int = 0) -> tuple[int, int] | 
 def _steps_of(table: CollectiveTable, work: Work, rows: Int64) -> tuple[Int64, list[str]]:
     """The step of each row of a rank as an index of labels, -1 where it isn't known."""
     step = np.full(len(rows), -1, np.int64)
-    labels, step_of_meaning = labels_of_steps(work.gathered)
+    labels, _ = labels_of_steps(work.gathered)
     source = table.ranks[table.rank[rows[0]]].source if len(rows) else ""
     if not labels or not work.is_on_devices or source not in work.rows.sources:
         return step, labels
-    events, occurrences = work.for_source(source), Occurrences(work)
-    among = occurrences.ranges(source, step_of_meaning)
-    occurrence = occurrences.find(events, among, OF_STEP)
+    events = work.for_source(source)
+    among, occurrence = steps_of_work(events)
     order = np.argsort(events.ids, kind="stable")
     at = positions(table.id[rows], events.ids[order])
     there = np.flatnonzero(at >= 0)
