@@ -186,3 +186,14 @@ def test_a_comparison_names_the_steps_too(first: int, said: str, tmp_path: Path)
     sentence = next(line for line in found.verdict if "for rank 2" in line)
     assert f" a step for rank 2{said}" in sentence
     assert ("collectives there." in sentence) == (first > 0)
+
+
+@pytest.mark.parametrize(("apart", "said"), [(300_000_000, False), (3_600_000_000_000, True)])
+def test_ranks_an_hour_apart_were_not_recorded_together(apart: int, said: bool, tmp_path: Path) -> None:
+    """Clocks of hosts may differ by parts of a second, as collectives tell; none of these takes an hour."""
+    paths = job(tmp_path, lambda rank, _: 1.3 if rank == 1 else 1, ranks=2)
+    base = 1_760_000_000_000_000_000
+    paths[1].write_text(paths[1].read_text("utf-8").replace(str(base), str(base + apart)), "utf-8")
+    summary = ktrace.summary(paths, by=["operation"])
+    assert ("check.ranks_apart" in {one.code for one in summary.checks}) is said
+    assert (named(summary) == []) is said

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from idle_traces import Row, host, work, written
 from sides import events, side, statistics
 from worlds import build, plants, write
 
@@ -101,6 +102,45 @@ def test_the_cause_of_idle_time_is_named(tmp_path: Path) -> None:
     assert " a step, most of the change: sync point. " in found.verdict[1], found.verdict
     (idle,) = (one for one in found.findings if one.code == "idle")
     assert idle.details["cause"] == "host synchronised"
+
+
+#: What the host is in for 2 ms of each step, what is said of it: a step has a range of its own.
+MEANWHILE = {
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": ", while the CPU was in enumerate(",
+    "tokenise": ", while the CPU was in tokenise. ",
+    "": ". ",
+}
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_what_the_host_was_in_while_devices_are_idle_for_longer(name: str, tmp_path: Path) -> None:
+    a, b = (_steps_with(tmp_path / f"{side}.jsonl", name, time) for side, time in (("a", 2_000), ("b", 2_000_000)))
+    found = ktrace.diff(a, b)
+    assert f" a step, most of the change: launch-bound{MEANWHILE[name]}" in f"{found.verdict[1]} ", found.verdict
+    (idle,) = (one for one in found.findings if one.code == "idle")
+    assert idle.details["cause"] == "host late" and idle.details.get("host_was_in") == (name or None)
+    same = ktrace.diff(a, a)
+    assert not any("while the CPU was in" in line for line in same.verdict)
+
+
+def _steps_with(path: Path, name: str, time: int) -> Path:
+    """Six steps of four kernels, before which the host is in something for so many ns."""
+    rows, now, number = list[Row](), 0, 0
+    for step in range(6):
+        begin = now
+        if name:
+            rows.append(host(name, now + 10, now + time, kind="range"))
+        now += time + 10
+        for _ in range(4):
+            number += 1
+            rows += [
+                host("cudaLaunchKernel", now, now + 4_000, number),
+                work("gemm", now + 6_000, now + 506_000, number),
+            ]
+            now += 508_000
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+        now += 100
+    return written(path, rows)
 
 
 def test_changes_come_by_size_and_unknown_noise_is_an_attribute() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, OtherAmount
 from ktrace.analysis.answers.diff.comparison import Diff, shown
-from ktrace.analysis.answers.diff.places import idle_cause
+from ktrace.analysis.answers.diff.places import idle_cause, idle_host
 from ktrace.analysis.answers.diff.ranks import is_by_waiting, is_collective, is_late
 from ktrace.analysis.work.findings import Finding, with_look
 from ktrace.tables import Cell, percent
@@ -251,7 +251,8 @@ def findings(diff: Diff) -> list[Finding]:
     facts += [_of("work", diff.whole, diff)] if is_work_named(diff) else []
     if diff.idle and is_idle_named(diff):
         idle, cause = _of("idle", diff.idle, diff), idle_cause(diff)
-        facts.append(replace(idle, details={**idle.details, "cause": cause}) if cause else idle)
+        host = {"host_was_in": name} if cause and (name := idle_host(diff, cause)) else {}
+        facts.append(replace(idle, details={**idle.details, "cause": cause} | host) if cause else idle)
     facts += diff.places
     facts += [_of(f"exposed.{what}", alone, diff) for what, alone in exposed(diff)]
     facts += [_amount(diff)] if different_work(diff) else []

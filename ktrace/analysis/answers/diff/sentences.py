@@ -272,6 +272,8 @@ def _idle(diff: Diff) -> str:
     who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
     cause = places.idle_cause(diff)
     why = f", most of the change: {SPOKEN.get(cause, cause)}" if cause else ""
+    if cause and (host := places.idle_host(diff, cause)):
+        why += f", while the CPU was in {shortened(host, _WIDTH)}"
     return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}{why}. "
 
 

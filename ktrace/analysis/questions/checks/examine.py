@@ -337,6 +337,10 @@ def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, A
     return {}
 
 
+#: By more than this, in ns, the clocks of hosts don't differ that have one of unix time.
+_HOSTS_APART = 600_000_000_000
+
+
 def _disjoint(recording: Recording) -> Iterator[Finding]:
     """Inputs that begin after all others have ended; ranks can't have worked together then."""
     gathered = recording.gathered
@@ -345,7 +349,8 @@ def _disjoint(recording: Recording) -> Iterator[Finding]:
     by = related or dict.fromkeys(spans, 0)
     found = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
     source = max(found, key=lambda one: found[one][0], default=None)
-    if source is None or recording.clocks == "collective" or found[source][0] < DISJOINT:
+    aligned = recording.clocks == "collective" and (related is None or found.get(source or "", (0,))[0] < _HOSTS_APART)
+    if source is None or aligned or found[source][0] < DISJOINT:
         return
     ranks = [gathered.catalog.rank(one) for one in spans]
     is_job = related is not None and None not in ranks and len({*ranks}) == len(ranks)
