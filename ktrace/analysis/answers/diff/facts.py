@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, OtherAmount
+from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, NOT_LISTED, UNKNOWN, Change, OtherAmount
 from ktrace.analysis.answers.diff.comparison import Diff, shown
 from ktrace.analysis.answers.diff.places import idle_cause, idle_host
 from ktrace.analysis.answers.diff.ranks import is_by_waiting, is_collective, is_late
@@ -61,7 +61,7 @@ def causes(diff: Diff) -> Causes | None:
     by = next((by for by in ("kernel", "operation", *diff.rows) if diff.rows.get(by)), None)
     if by is None or diff.unit != "ns":
         return None
-    rows = [change for change in diff.rows[by] if change.delta]
+    rows = [change for change in diff.rows[by] if change.delta and change.why != NOT_LISTED]
     if is_late(diff):  # collectives take longer by waiting
         rows = [change for change in rows if not _is_collective(change)]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
@@ -240,6 +240,8 @@ def findings(diff: Diff) -> list[Finding]:
     ]
     if not diff.whole.total_a or not diff.whole.total_b:
         return facts
+    if diff.is_foreign:
+        return [*facts, *diff.differences]
     facts += [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
     if diff.unit != "ns":
         return facts

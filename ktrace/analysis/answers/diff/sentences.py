@@ -58,6 +58,8 @@ def verdict(diff: Diff) -> list[str]:
         said += [f"{name}: {sentence(one)}" for one in failures(side.checks)[:_CHECKS]]
     if not diff.whole.total_a or not diff.whole.total_b:
         return said
+    if diff.is_foreign:
+        return [*said, alike(diff)]
     because = f"{_lost(diff)}{ranks.said(diff)}{_parts(diff)}" if BREAKDOWN in diff.rows else _because(diff)
     return [*said, *filter(None, (alike(diff), _whole_change(diff), because, *_unsteady(diff), _sure(diff)))]
 
