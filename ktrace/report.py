@@ -237,7 +237,9 @@ class Issue:
 #: Issues that speak against the figures of a source, besides those of a cut.
 _WARNED = "capture-warning"
 _BAD = "bad-record"
-_DOUBTED = (_WARNED, _BAD)
+#: Of records that were left out since their time can't be right.
+IMPOSSIBLE_TIMES = ("time-range", "negative-duration", "not-executed")
+_DOUBTED = (_WARNED, _BAD, *IMPOSSIBLE_TIMES)
 
 
 @dataclass

@@ -21,16 +21,14 @@ from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY
 from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SPOKEN, SYNCHRONISED, causes_of, gaps_of
 from ktrace.analysis.work.groups import OTHER, Group, InSteps
 from ktrace.analysis.work.occurrences import (
-    OF_STEP,
     DeviceSteps,
-    MarkedRanges,
-    Occurrences,
     labels_of_steps,
     steps_of_device,
+    steps_of_work,
 )
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.window import recorded
-from ktrace.model.arrays import Int32, Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
@@ -101,10 +99,10 @@ class Breakdown:
         if work.rows is not work.gathered.work or not len(work):
             return {}
         steps, number = labels_of_steps(work.gathered)
-        occurrences, parts = Occurrences(work), _Parts(work, len(steps))
+        parts, has_steps = _Parts(work, len(steps)), bool((number >= 0).any())
         for events in work.each():
-            if len(events):
-                _add_source(parts, work, events, occurrences, number)
+            if len(events) and (len(steps_of_work(events).steps.label) or not has_steps):
+                _add_source(parts, work, events)
         return {NAME: parts.answer()} if parts.times.any() else {}
 
 
@@ -147,18 +145,14 @@ class _Parts:
         return BreakdownAnswer(parts, int(self.times.sum()), self._steps)
 
 
-def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurrences, number: Int32) -> None:
+def _add_source(parts: _Parts, work: Work, events: Events) -> None:
     """Adds the devices of a source; of several sources, those without steps don't count if others have some."""
-    ranges_of_steps = occurrences.ranges(events.source, number)
-    if not len(ranges_of_steps.label) and (number >= 0).any():
-        return
-    occurrence = occurrences.find(events, ranges_of_steps, OF_STEP)
     gaps, order = _idle(work, events, parts), events.by_device
     for place, group in enumerate(each_group((events.places[0][order],))):
         rows = order[group]
         first = int(events.ts[rows[0]])
         last = first + int(events.spans[place])
-        steps = _steps_of(work, events, ranges_of_steps, occurrence, rows, (first, last))
+        steps = _steps_of(work, events, rows, (first, last))
         if len(steps.begin):
             _add_work(parts, events, rows, steps)
             on_device = gaps.place == place
@@ -169,15 +163,13 @@ def _add_source(parts: _Parts, work: Work, events: Events, occurrences: Occurren
             _add_gaps(parts, steps, words[lasts], bounds[::2][lasts], bounds[1::2][lasts])
 
 
-def _steps_of(
-    work: Work, events: Events, among: MarkedRanges, occurrence: Int32, rows: Int64, span: tuple[int, int]
-) -> DeviceSteps:
+def _steps_of(work: Work, events: Events, rows: Int64, span: tuple[int, int]) -> DeviceSteps:
     """When the device whose work is in these rows was at each step.
 
     Without steps the whole recording counts as one, or the `span` of the work, where that is longer.
     """
-    if len(among.label):
-        return steps_of_device(events, among, occurrence, rows)
+    if len(steps_of_work(events).steps.label):
+        return steps_of_device(events, *steps_of_work(events), rows)
     begins, ends = recorded(work, events)
     return DeviceSteps(np.array([min(begins, span[0])]), np.array([max(ends, span[1])]), np.zeros(1, np.int64))
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gather import WATTS
 from ktrace.analysis.work.groups import OTHER
-from ktrace.analysis.work.occurrences import OF_STEP, Occurrences, labels_of_steps, steps_of_device
+from ktrace.analysis.work.occurrences import labels_of_steps, steps_of_device, steps_of_work
 from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Int32, Int64
@@ -302,16 +302,14 @@ class _Steps:
     """The energy that devices drew while they were at each step, as far as they were sampled then."""
 
     def __init__(self, work: Work) -> None:
-        self._labels, self._number = labels_of_steps(work.gathered)
-        self._occurrences = Occurrences(work)
+        self._labels, _ = labels_of_steps(work.gathered)
         self._sums = np.zeros((len(self._labels), 4))
 
     def add(self, events: Events, rows: Int64, series: _Series) -> None:
         """Adds a device, whose work is in these rows."""
-        among = self._occurrences.ranges(events.source, self._number)
-        if not len(among.label):
+        if not len(steps_of_work(events).steps.label):
             return
-        steps = steps_of_device(events, among, self._occurrences.find(events, among, OF_STEP), rows)
+        steps = steps_of_device(events, *steps_of_work(events), rows)
         begin, end = (np.clip(side, series.ts[0], series.ts[-1]) for side in (steps.begin, steps.end))
         curves = series.curves()
         figures = [*(series.joules(end, curve) - series.joules(begin, curve) for curve in curves), end - begin]

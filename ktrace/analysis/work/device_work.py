@@ -48,6 +48,7 @@ class Work:
         )
         self.threads = gathered.threads.all()
         self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
+        self._found: dict[Any, Any] = {}
         named = zip(self.shapes, self.operations, strict=True)
         self.roles = np.array([_role(shape, operation) for shape, operation in named], np.uint8)
         self.device, self.devices = self.by_shape(_device)
@@ -124,7 +125,7 @@ class Work:
 
     def forget(self) -> None:
         """Frees the work of sources at once, which refers to this: a diff reads its other side next."""
-        self._kept, self._last = {}, None
+        self._kept, self._last, self._found = {}, None, {}
 
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
         """A number for each shape, and the values with these numbers. Computed once for a function."""
@@ -133,6 +134,13 @@ class Work:
             numbers = {one: number for number, one in enumerate(dict.fromkeys(values))}
             self._by_shape[value] = np.array([numbers[one] for one in values], np.int32), list(numbers)
         return self._by_shape[value]
+
+    def once(self, find: Callable[[Work], Result]) -> Result:
+        """The result of a function of all work, computed once for all questions."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        result: Result = self._found[find]
+        return result
 
 
 def _of_host(gathered: WorkInput, source: str, shapes: RowKeys) -> dict[str, Any] | None:

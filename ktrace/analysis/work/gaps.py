@@ -29,6 +29,7 @@ from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.intervals import Intervals
+from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import greatest_so_far, group_start_mask, positions, ranges
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
@@ -311,15 +312,30 @@ def pause_of(events: Events) -> Pause | None:
     return events.once(_pause)
 
 
-def _pause(work: Work, events: Events) -> Pause | None:
+def silence_of(events: Events) -> Pause | None:
+    """As `pause_of`, but a range that isn't a step and stays open throughout, such as one of all of a program, counts
+    as nothing that was recorded then.
+    """
+    return events.once(_silence)
+
+
+def _silence(work: Work, events: Events) -> Pause | None:
+    return _pause(work, events, through=True)
+
+
+def _pause(work: Work, events: Events, through: bool = False) -> Pause | None:
     gaps, ends = gaps_of(events), events.ts + events.dur
     longest = int(gaps.length.argmax()) if len(gaps.begin) else -1
     if longest < 0 or gaps.length[longest] < max(_PAUSE, (int(ends.max()) - int(events.ts.min())) // 2):
         return None
     begin, end = int(gaps.begin[longest]), int(gaps.end[longest])
     spans = work.gathered.spans.for_source(events.source)
-    ts = np.concatenate([events.ts, spans["ts"]])
-    done = np.concatenate([ends, spans["ts"] + np.maximum(spans["dur"], 0)])
+    since, until = spans["ts"], spans["ts"] + np.maximum(spans["dur"], 0)
+    if through:
+        is_step = work.gathered.spans.named(_is_step)[spans["name"]]
+        kept = ~((spans["kind"] == _RANGE) & (since <= begin) & (until >= end) & ~is_step)
+        since, until = since[kept], until[kept]
+    ts, done = np.concatenate([events.ts, since]), np.concatenate([ends, until])
     inside = (done > begin) & (ts < end)
     begins, closes = np.maximum(ts[inside], begin), np.minimum(np.maximum(done, ts + 1)[inside], end)
     there = Intervals.union(np.concatenate([[begin - 1], begins, [end]]), np.concatenate([[begin], closes, [end + 1]]))
@@ -329,6 +345,10 @@ def _pause(work: Work, events: Events) -> Pause | None:
     since, until = int(there.end[place]), int(there.begin[place + 1])
     pause = Pause(since, until, since - first, last - until)
     return pause if pause.length > max(_PAUSE, pause.before + pause.after) else None
+
+
+def _is_step(name: str) -> bool:
+    return step_of(name) is not None
 
 
 def causes_of(events: Events) -> tuple[Int8, HostActivity]:

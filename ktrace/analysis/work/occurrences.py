@@ -155,6 +155,24 @@ class Occurrences:
         return queued
 
 
+class InSteps(NamedTuple):
+    """The steps of a source, and which of these each piece of its work belongs to, -1 for none."""
+
+    steps: MarkedRanges
+    occurrence: Int32
+
+
+def steps_of_work(events: Events) -> InSteps:
+    """The steps of a source, numbered as `labels_of_steps` does, and its work in them."""
+    return events.once(_steps_of_work)
+
+
+def _steps_of_work(work: Work, events: Events) -> InSteps:
+    occurrences = work.once(Occurrences)
+    steps = occurrences.ranges(events.source, labels_of_steps(work.gathered)[1])
+    return InSteps(steps, occurrences.find(events, steps, OF_STEP))
+
+
 def passes_of_generate(parts: MarkedRanges) -> MarkedRanges:
     """The passes through the model in Hugging Face's generate(), labelled 0 if they read the prompt, else 1.
 

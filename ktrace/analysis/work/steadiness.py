@@ -5,6 +5,7 @@
     1.04  1.04  1.34  1.34  1.34  1.04        stretch    steps from the third to the fifth
     1.04  1.04  1.04  2.54  1.04  1.04        single     one step
     3.04  1.04  1.04  1.04  1.04  1.04        warm-up    the first step
+    1.04  1.12  1.20  1.28  1.36  1.44        trend      each takes a little longer than the one before
 
 Each way in which some steps may take longer is compared by how far the mean of their logarithms is above that of the
 others, in units of its error (Student's t); of single steps, how far the least of them is. The error is that of the
@@ -25,7 +26,7 @@ from ktrace.stages.select.wanted import step_of
 from ktrace.tables import Cell, brief
 
 #: Ways of not being steady.
-WARM_UP, SHIFT, PERIOD, STRETCH, SINGLE = "warm-up", "shift", "period", "stretch", "single"
+WARM_UP, SHIFT, PERIOD, STRETCH, SINGLE, TREND = "warm-up", "shift", "period", "stretch", "single", "trend"
 
 #: Fewer steps aren't examined.
 FEWEST = 3
@@ -42,6 +43,9 @@ _FIRST, _SINGLE = 3, 3
 #: The longest period, in steps. Stretches begin and end at so many places at most; as some of so many are further
 #: apart by chance, they must be by so much more.
 _LONGEST, _PLACES, _MORE = 64, 256, 1.0
+
+#: A trend has at least so many steps, and is in either half of them this part as steep as in all.
+_STEADILY, _AS_STEEP = 5, 0.4
 
 #: How many single steps are named.
 NAMED = 3
@@ -111,7 +115,7 @@ def _finding(one: Unsteady, times: Float64, labels: Sequence[str]) -> Finding:
     details |= {"factor": one.factor} | ({"every": one.every} if one.every else {})
     if one.way == SINGLE:
         named["also"] = ", ".join(labels[place] for place in slow[1:NAMED]) or None
-    elif one.way == SHIFT and not slow[0]:
+    elif one.way in (SHIFT, TREND) and not slow[0]:
         named["until"] = labels[slow[-1] + 1]
     more = float((times[slow] - one.others).sum())
     return Finding(f"unsteady.{one.way}", "time", more, "ns", float(times.sum()), "the steps", named, None, details)
@@ -146,6 +150,13 @@ def clause(one: Finding) -> str:
         until = steps.get("until")
         which, take = f"steps before {_step_number(until)}" if until else f"steps from {first} on", "take"
         others = "those from there on" if until else "those before"
+    elif way == TREND and steps.get("until"):
+        which, others = (
+            f"steps get faster throughout: the first half, up to {_step_number(steps['last'])},",
+            "the second",
+        )
+    elif way == TREND:
+        which, others = f"steps get slower throughout: the second half, from {first} on,", "the first"
     elif way == STRETCH:
         which, take = f"steps from {first} to {_step_number(steps['last'])}", "take"
     elif slow > 1:
@@ -204,7 +215,7 @@ def _unsteady(times: Float64) -> Unsteady | None:
         total = np.asarray(np.bincount(place, logs), np.float64)
         far = _far(np.bincount(place).astype(np.float64), total, logs)
         periods.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
-    ways = [_warm_up(logs), _shift(logs), *periods, _stretch(logs), _singles(logs)]
+    ways = [_warm_up(logs), _shift(logs), *periods, _stretch(logs), _singles(logs), _trend(logs)]
     best = max((way for way in ways if way is not None), key=lambda way: way.far)
     time, others = float(np.median(times[best.slow])), float(np.median(times[~best.slow]))
     cost = float((times[best.slow] - others).sum())
@@ -253,6 +264,26 @@ def _stretch(logs: Float64) -> _Way | None:
     far = _far((end - begin).astype(np.float64), until[end] - until[begin], logs)
     best, number = int(far.argmax()), np.arange(steps)
     return _Way(float(far[best]) - _MORE, STRETCH, (number >= begin[best]) & (number < end[best]))
+
+
+def _trend(logs: Float64) -> _Way | None:
+    """Steps that get slower, or faster, throughout: the half that takes longer."""
+    steps = len(logs)
+    place = np.arange(steps, dtype=np.float64) - (steps - 1) / 2
+    halves = (slice(0, (steps + 1) // 2), slice(steps // 2, steps))
+    slope = _slope(place, logs)
+    if steps < _STEADILY or not slope or min(_slope(place[half], logs[half]) / slope for half in halves) < _AS_STEEP:
+        return None
+    along = float((place**2).sum())
+    within = max(float((logs**2).sum()) - slope**2 * along, 0.0)
+    far = abs(slope) * np.sqrt(along * (steps - 2 + PRIOR) / (within + PRIOR * NOISE**2))
+    return _Way(float(far), TREND, place * slope > 0)
+
+
+def _slope(place: Float64, logs: Float64) -> float:
+    """By how much logarithms rise from each step to the next, by least squares."""
+    apart = place - place.mean()
+    return float((apart * logs).sum() / (apart**2).sum())
 
 
 def _singles(logs: Float64) -> _Way:

@@ -123,6 +123,27 @@ def _work_and_calls_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
     return [row for row in rows if row.get("correlation") not in lost]
 
 
+def _two_steps_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """As above, of two steps of five, so that most of the waiting is for work that is there."""
+    lost = {row["correlation"] for row in _kernels(rows)[24:48]}
+    return [row for row in rows if row.get("correlation") not in lost]
+
+
+def _rounded_to_a_clock(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """A clock of 100 us, by which kernels of a name take none, one or two of these."""
+    for row in _kernels(rows):
+        begin, end = (at // 100_000 * 100_000 for at in (row["ts"], row["ts"] + min(row["dur"], 90_000)))
+        row["ts"], row["dur"] = begin, end - begin
+    return rows
+
+
+def _open_range(rng: random.Random, rows: list[Row]) -> list[Row]:
+    """Two runs, and a range of the program that stays open throughout."""
+    rows = _again(rows, rng.randrange(10, 10**4) * 10**9, steps=100)
+    first, last = min(row["ts"] for row in rows), max(row["ts"] + row["dur"] for row in rows)
+    return [*rows, host("main", first - 1_000, last + 1_000, kind="range")]
+
+
 def _end_of_the_device_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
     """The host waited for all, and the device's records end early."""
     lost = {row["correlation"] for row in _kernels(rows)[rng.randrange(20, 50) :]}
@@ -165,7 +186,10 @@ PLANTED: dict[str, Plant] = {
 #: Other faults that a check finds.
 OTHERS: list[tuple[str, Plant]] = [
     ("times_quantised", _coarse_clock),
+    ("times_quantised", _rounded_to_a_clock),
     ("waits_for_nothing", _work_and_calls_lost),
+    ("waits_for_nothing", _two_steps_lost),
+    ("runs_apart", _open_range),
     ("launches_lost", _end_of_the_device_lost),
     ("time_as_duration", _begins_as_durations),
 ]
@@ -276,6 +300,50 @@ def test_two_runs_in_one_input_blame_nobody(name: str, seed: int, tmp_path: Path
         assert not said & {"idle", "busy", "outside"} and not any(one.startswith("idle.") for one in said)
     elif pause >= 10**8:
         assert "idle.unknown" in said and not any("launches too late" in line for line in summary.verdict)
+
+
+@pytest.mark.parametrize("name", ["ProfilerStep#2", "training"])
+def test_a_step_that_lasts_throughout_is_one_run(name: str, tmp_path: Path) -> None:
+    rows = [row for row in sound(random.Random(3), steps=1) if row["kind"] != "range"]
+    rows = _again(rows, 10**10)
+    first, last = min(row["ts"] for row in rows), max(row["ts"] + row["dur"] for row in rows)
+    summary = made(tmp_path, [*rows, host(name, first - 1_000, last + 1_000, kind="range")])
+    assert failed(summary) == ({"runs_apart"} if name == "training" else set())
+
+
+@pytest.mark.parametrize(("pieces", "fails"), [(2, {"little_recorded"}), (12, set())])
+def test_a_few_pieces_of_work_tell_nothing_of_a_long_recording(pieces: int, fails: set[str], tmp_path: Path) -> None:
+    """Two fills that lie far apart in operators of the host; twelve may be all that a program does."""
+    rows = [host("aten::mm", 100_000 * at, 100_000 * at + 90_000, kind="op") for at in range(800)]
+    for at in range(pieces):
+        begin = 10_000_000 + 60_000_000 * at // pieces
+        rows += [
+            host("cudaMemsetAsync", begin, begin + 4_000, at + 1),
+            work("fill", begin + 8_000, begin + 13_000, at + 1),
+        ]
+    assert failed(made(tmp_path, rows)) == fails
+
+
+@pytest.mark.parametrize("waits", [40, 4])
+def test_short_waits_are_no_sign_of_lost_work(waits: int, tmp_path: Path) -> None:
+    """A wait returns some us after the work has ended, in each of many steps, and a long one has work within it."""
+    rows, now = list[Row](), 0
+    for at in range(600):
+        rows += [host("cudaLaunchKernel", now, now + 5_000, at + 1), work("gemm", now + 8_000, now + 12_000, at + 1)]
+        rows += [host("cudaDeviceSynchronize", now + 6_000, now + 30_000)]
+        now += waits * 1_000
+    assert failed(made(tmp_path, rows)) == set()
+
+
+@pytest.mark.parametrize("step", [100_000, 65_000])
+def test_kernels_that_take_whole_multiples_are_not_rounded(step: int, tmp_path: Path) -> None:
+    """Times that a person made up: each kernel takes as long in all launches."""
+    rows = [
+        work(name, 4 * step * at, 4 * step * at + step * many)
+        for at in range(20)
+        for name, many in (("a", 1), ("b", 2))
+    ]
+    assert "times_quantised" not in failed(made(tmp_path, rows))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("aten::save", "op"), ("cudaMalloc", "api"), ("main", "range")])

@@ -22,8 +22,11 @@ def summary_of(folder: Path, slow: Slow, *, ranks: int = 4, steps: int = 12, see
     return ktrace.summary(job(folder, slow, ranks=ranks, steps=steps, seed=seed), by=["operation"])
 
 
-def job(folder: Path, slow: Slow, *, ranks: int = 4, steps: int = 12, seed: int = 1) -> list[Path]:
-    """The traces of a job: two kernels a step on each rank, of 400 us with 1 % of noise, each before an all-reduce."""
+def job(folder: Path, slow: Slow, *, ranks: int = 4, steps: int = 12, seed: int = 1, marked: bool = True) -> list[Path]:
+    """The traces of a job: two kernels a step on each rank, of 400 us with 1 % of noise, each before an all-reduce.
+
+    Steps are `marked` by ranges or not.
+    """
     noise, now, number = random.Random(seed), 1_000_000, 0
     events: list[list[dict[str, object]]] = [[] for _ in range(ranks)]
     for step in range(steps):
@@ -40,7 +43,8 @@ def job(folder: Path, slow: Slow, *, ranks: int = 4, steps: int = 12, seed: int 
             now = end + 10_000
         for rank in range(ranks):
             place = {"pid": 4000 + rank, "tid": 1, "ts": (begin - 9_500) / 1000, "dur": (now - begin - 1_000) / 1000}
-            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step + 10}", **place})
+            if marked:
+                events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step + 10}", **place})
     paths = []
     for rank in range(ranks):
         about = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": ranks}}
@@ -93,6 +97,28 @@ def test_a_rank_is_named_with_the_steps_in_which_it_is_late(
     assert f"{times} of {times} collectives there" in " ".join(summary.verdict)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("steps", "first", "last"), [(12, 0, 5), (12, 6, 11), (30, 11, 18), (24, 12, 20)], ids=str)
+def test_without_steps_the_collectives_are_named(steps: int, first: int, last: int, seed: int, tmp_path: Path) -> None:
+    """To the length of a sixteenth of the run."""
+    paths = job(
+        tmp_path,
+        lambda rank, step: 1.3 if rank == 2 and first <= step <= last else 1,
+        steps=steps,
+        seed=seed,
+        marked=False,
+    )
+    summary = ktrace.summary(paths, by=["operation"])
+    (one,) = (one for one in summary.findings if one.code == "straggler")
+    since, until = (int(one.subject[key] or 0) for key in ("first_collective", "last_collective"))
+    assert one.subject["rank"] == "2" and "first_step" not in one.subject
+    slack = -(-2 * steps // 16)
+    assert 0 <= since - (2 * first + 1) < slack and 0 <= (2 * last + 2) - until < slack
+    assert any(
+        f"rank 2 in collectives {since} to {until}, which the others wait for" in line for line in summary.verdict
+    )
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_rank_that_is_late_throughout_is_named_without_steps(seed: int, tmp_path: Path) -> None:
     summary = summary_of(tmp_path, lambda rank, _: 1.3 if rank == 2 else 1, seed=seed)
@@ -105,6 +131,7 @@ NOBODY: dict[str, Slow] = {
     "noise": lambda rank, step: 1,
     "in turns": lambda rank, step: 1.3 if step % 4 == rank else 1,
     "in turns of three": lambda rank, step: 1.3 if step // 3 == rank else 1,
+    "in turns of four": lambda rank, step: 1.3 if step // 4 == rank else 1,
     "one step": lambda rank, step: 3 if (rank, step) == (1, 5) else 1,
     "all at once": lambda rank, step: 1.3 if step > 5 else 1,
 }
@@ -114,6 +141,12 @@ NOBODY: dict[str, Slow] = {
 @pytest.mark.parametrize("job", NOBODY)
 def test_nobody_is_named_where_nobody_is_late_for_long(job: str, seed: int, tmp_path: Path) -> None:
     assert named(summary_of(tmp_path, NOBODY[job], seed=seed)) == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("what", NOBODY)
+def test_nor_without_steps(what: str, seed: int, tmp_path: Path) -> None:
+    assert named(ktrace.summary(job(tmp_path, NOBODY[what], seed=seed, marked=False), by=["operation"])) == []
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -130,6 +163,19 @@ def test_noise_names_no_rank_on_numbers_alone(ranks: int, steps: int) -> None:
     assert found <= 5
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_noise_names_no_part_of_a_run(ranks: int) -> None:
+    """As above, of 40 collectives without steps: measured on 3,000 each, at most 1."""
+    from ktrace.analysis.questions.collectives.stretch import among_collectives
+
+    chance, found = np.random.default_rng(ranks), 0
+    for _ in range(1_000):
+        times = chance.normal(0, 1, (ranks, 40)) + chance.normal(0, 0.5, (ranks, 1))
+        others = np.median(times[1:], axis=0)
+        found += among_collectives(np.arange(40), times[0] - others, times.argmax(axis=0) == 0) is not None
+    assert found <= 5
+
+
 @pytest.mark.parametrize(("first", "said"), [(6, ", late in steps 16 to 21 ("), (0, " (")])
 def test_a_comparison_names_the_steps_too(first: int, said: str, tmp_path: Path) -> None:
     for name in "ab":
@@ -140,3 +186,14 @@ def test_a_comparison_names_the_steps_too(first: int, said: str, tmp_path: Path)
     sentence = next(line for line in found.verdict if "for rank 2" in line)
     assert f" a step for rank 2{said}" in sentence
     assert ("collectives there." in sentence) == (first > 0)
+
+
+@pytest.mark.parametrize(("apart", "said"), [(300_000_000, False), (3_600_000_000_000, True)])
+def test_ranks_an_hour_apart_were_not_recorded_together(apart: int, said: bool, tmp_path: Path) -> None:
+    """Clocks of hosts may differ by parts of a second, as collectives tell; none of these takes an hour."""
+    paths = job(tmp_path, lambda rank, _: 1.3 if rank == 1 else 1, ranks=2)
+    base = 1_760_000_000_000_000_000
+    paths[1].write_text(paths[1].read_text("utf-8").replace(str(base), str(base + apart)), "utf-8")
+    summary = ktrace.summary(paths, by=["operation"])
+    assert ("check.ranks_apart" in {one.code for one in summary.checks}) is said
+    assert (named(summary) == []) is said

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from idle_traces import Row, host, work, written
 from sides import events, side, statistics
 from worlds import build, plants, write
 
@@ -80,6 +81,32 @@ def test_most_work_of_one_side_only_is_another_kind() -> None:
     assert not compared(b, b, by=["kernel", "operation"]).differences
 
 
+def test_device_time_is_not_compared_with_that_of_the_host(tmp_path: Path) -> None:
+    rows = [host("aten::mm", 100_000 * at, 100_000 * at + 90_000, at + 1, kind="op") for at in range(20)]
+    kernels = [work("gemm", 100_000 * at + 5_000, 100_000 * at + 50_000, at + 1) for at in range(20)]
+    a, b = written(tmp_path / "a.jsonl", [*rows, *kernels]), written(tmp_path / "b.jsonl", rows)
+    found = ktrace.diff(a, b)
+    words = "a.jsonl has the work of devices, b.jsonl what the host did alone, so their times can't be compared."
+    assert found.verdict == [f"Not alike: {words}"]
+    assert [one.code for one in found.findings] == ["differs.work"]
+    (failed,) = gate(found, 5).regressions
+    assert str(failed) == "the time isn't comparable (one side is of the host): whether it got slower isn't known"
+    assert not gate(ktrace.diff(b, b), 5).failed and not ktrace.diff(a, a).is_foreign
+
+
+@pytest.mark.parametrize(("rows", "gone"), [(3, False), (4, True)])
+def test_what_a_cut_table_lacks_is_not_gone(rows: int, gone: bool, tmp_path: Path) -> None:
+    """The last row of B is another kernel; without it its shares say that the table isn't all."""
+    lines = ["kernel,calls,total_ms,percent", "gemm,10,20.0,40.0", "softmax,10,10.0,20.0", "relu,10,12.0,24.0"]
+    (tmp_path / "a.csv").write_text("\n".join([*lines, "norm,10,8.0,16.0", ""]), "utf-8")
+    other = ["fused,10,8.0,16.0"] if gone else []
+    (tmp_path / "b.csv").write_text("\n".join([*lines, *other, ""]), "utf-8")
+    found = ktrace.diff(tmp_path / "a.csv", tmp_path / "b.csv", by=["kernel"])
+    (norm,) = (one for one in found.rows["kernel"] if one.key == "norm")
+    assert (norm.verdict, norm.why) == (("gone", "") if gone else ("not known", "the other table is incomplete"))
+    assert any("norm" in line for line in found.verdict) is gone
+
+
 def test_a_slower_pass_is_named(tmp_path: Path) -> None:
     shape: dict[str, Any] = {"layers": 3, "scale": 1.0, "steps": 4, "uses_graph": False}
     a = write(build(2, **shape), tmp_path / "a.json")
@@ -101,6 +128,45 @@ def test_the_cause_of_idle_time_is_named(tmp_path: Path) -> None:
     assert " a step, most of the change: sync point. " in found.verdict[1], found.verdict
     (idle,) = (one for one in found.findings if one.code == "idle")
     assert idle.details["cause"] == "host synchronised"
+
+
+#: What the host is in for 2 ms of each step, what is said of it: a step has a range of its own.
+MEANWHILE = {
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": ", while the CPU was in enumerate(",
+    "tokenise": ", while the CPU was in tokenise. ",
+    "": ". ",
+}
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_what_the_host_was_in_while_devices_are_idle_for_longer(name: str, tmp_path: Path) -> None:
+    a, b = (_steps_with(tmp_path / f"{side}.jsonl", name, time) for side, time in (("a", 2_000), ("b", 2_000_000)))
+    found = ktrace.diff(a, b)
+    assert f" a step, most of the change: launch-bound{MEANWHILE[name]}" in f"{found.verdict[1]} ", found.verdict
+    (idle,) = (one for one in found.findings if one.code == "idle")
+    assert idle.details["cause"] == "host late" and idle.details.get("host_was_in") == (name or None)
+    same = ktrace.diff(a, a)
+    assert not any("while the CPU was in" in line for line in same.verdict)
+
+
+def _steps_with(path: Path, name: str, time: int) -> Path:
+    """Six steps of four kernels, before which the host is in something for so many ns."""
+    rows, now, number = list[Row](), 0, 0
+    for step in range(6):
+        begin = now
+        if name:
+            rows.append(host(name, now + 10, now + time, kind="range"))
+        now += time + 10
+        for _ in range(4):
+            number += 1
+            rows += [
+                host("cudaLaunchKernel", now, now + 4_000, number),
+                work("gemm", now + 6_000, now + 506_000, number),
+            ]
+            now += 508_000
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+        now += 100
+    return written(path, rows)
 
 
 def test_changes_come_by_size_and_unknown_noise_is_an_attribute() -> None:

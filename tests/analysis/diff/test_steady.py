@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from idle_traces import Row, host, work, written
 from test_few_steps import MS, diff
 
+import ktrace
 from ktrace.analysis.answers.diff import CLEAR, NOISE
 from ktrace.analysis.answers.diff.comparison import gate
 
@@ -44,6 +48,14 @@ def test_slow_steps_of_both_sides_are_no_change(what: str) -> None:
     assert gate(worse, 5).failed
 
 
+def test_steps_that_get_slower_throughout_fail_a_gate() -> None:
+    found = diff(EVEN, [1.04, 1.101, 1.159, 1.22, 1.281, 1.339])
+    words = "steps get slower throughout: the second half, from #3 on, takes 1.16 times as long as the first"
+    assert any(said.startswith(f"b isn't steady: {words}") for said in found.verdict)
+    assert found.wall is not None and found.wall.verdict == CLEAR and gate(found, 5).failed
+    assert [one.code for one in found.findings if one.code.startswith("unsteady.")] == ["unsteady.trend"]
+
+
 def test_what_costs_less_than_the_limit_passes() -> None:
     found = diff(EVEN * 3, [*EVEN, *EVEN, 1.04, 1.5, *EVEN[:4]])
     assert any("b isn't steady: step #13 takes" in said for said in found.verdict)
@@ -65,6 +77,28 @@ def test_a_warm_up_is_named_and_not_compared() -> None:
     few = diff(EVEN[:3], [3.04, *EVEN[1:3]])  # too few others: it is compared
     assert few.compared == (3, 3)
     assert few.verdict[2].startswith("b begins with a warm-up: the first step, #0, takes 2.92 times as long")
+
+
+@pytest.mark.parametrize("queued", [0, 3])
+def test_steps_whose_work_was_still_queued_are_not_compared(queued: int, tmp_path: Path) -> None:
+    """Else their kernels would have got fewer, and the time of devices less."""
+    a, b = (written(tmp_path / f"{name}.jsonl", _ahead(without)) for name, without in (("a", 0), ("b", queued)))
+    found = ktrace.diff(a, b)
+    assert found.compared == (8, 8 - (queued + 1 if queued else 0))
+    assert found.whole.percent == pytest.approx(0, abs=0.1)
+    assert not any("gemm" in line for line in found.verdict)
+
+
+def _ahead(without: int) -> list[Row]:
+    """Eight steps whose host is far ahead of the device, of which work at the end lacks."""
+    rows: list[Row] = []
+    for at in range(80):
+        begin = 10_000 * at
+        rows.append(host("cudaLaunchKernel", begin, begin + 4_000, at + 1))
+        if at < 80 - 10 * without - (5 if without else 0):
+            rows.append(work("gemm", 20_000 + 100_000 * at, 119_000 + 100_000 * at, at + 1))
+    steps = [host(f"ProfilerStep#{step}", 100_000 * step, 100_000 * step + 99_000, kind="range") for step in range(8)]
+    return [*rows, *steps]
 
 
 def test_steady_sides_have_no_sentence_about_steps() -> None:

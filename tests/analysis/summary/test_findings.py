@@ -137,7 +137,7 @@ def test_each_cause_has_its_code(cause: str) -> None:
     facts = {fact.code: fact for fact in made.findings}
     code = f"idle.{cause.replace(' ', '_')}"
     assert [name for name in facts if name.startswith("idle.")] == [code] and facts[code].value == 300_000
-    assert (facts[code].look is None) is (cause in ("queued before the recording", "not recorded", "setup"))
+    assert (facts[code].look is None) is (cause in ("queued before the recording", "not recorded"))
     assert f"`{code}`" in (ROOT / "docs/programs.md").read_text("utf-8")
 
 

@@ -166,7 +166,7 @@ def test_a_module_that_is_loaded_in_between_is_no_late_host(tmp_path: Path) -> N
     for row in later:
         row["correlation"] = row["correlation"] and row["correlation"] + 100
     codes = {one.code: one for one in summary_of(tmp_path, [*rows, load, *later]).findings}
-    assert codes["idle.setup"].value > 19_000_000 and codes["idle.setup"].look is None
+    assert codes["idle.setup"].value > 19_000_000 and codes["idle.setup"].look == 2
     assert "idle.host_late" not in codes or codes["idle.host_late"].value < 200_000
     assert codes["heaviest.operation"].details["setup_ns"] == codes["idle.setup"].value
     last = summary_of(tmp_path, [*rows, load, *later]).verdict[-1]
@@ -176,6 +176,23 @@ def test_a_module_that_is_loaded_in_between_is_no_late_host(tmp_path: Path) -> N
     load["name"] = "read_batch"
     codes = {one.code: one for one in summary_of(tmp_path, [*rows, load, *later]).findings}
     assert "idle.setup" not in codes and codes["idle.host_late"].look == 1
+
+
+@pytest.mark.parametrize(("launches", "first"), [(60, "idle.host_synchronised"), (12, "idle.setup")])
+def test_losses_are_of_the_time_without_set_up(launches: int, first: str, tmp_path: Path) -> None:
+    """A module is loaded for 400 ms, and the host waits after each kernel of the rest, if there is much of it."""
+    rows: list[Row] = [host("cudaLaunchKernel", 0, 5_000, 1), work("softmax", 10_000, 20_000, 1)]
+    rows.append(host("cuModuleLoadData", 20_000, 400_020_000))
+    now = 400_020_000
+    for number in range(2, launches + 2):
+        rows += [host("cudaLaunchKernel", now, now + 5_000, number), work("gemm", now + 10_000, now + 70_000, number)]
+        rows.append(host("cudaStreamSynchronize", now + 5_000, now + 72_000))
+        now += 90_000
+    codes = {one.code: one for one in summary_of(tmp_path, rows).findings}
+    assert codes[first].look == 1 and {codes[one].look for one in ("idle.setup", "idle.host_synchronised")} == {1, 2}
+    waits, setup = codes["idle.host_synchronised"], codes["idle.setup"]
+    assert (waits.whole or 0) == (setup.whole or 0) - setup.value and 20 < (waits.share or 0) < 40
+    assert waits.of == "the devices' time without one-time set-up" and "run a warm-up" in setup.remedy
 
 
 def test_the_first_call_of_a_name_may_set_something_up(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from idle_traces import Row, host, work, written
 
 import ktrace
 from ktrace.analysis.answers.summary.remedies import remedy
-from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.findings import Evidence, Finding
 
 #: A part of a remedy -> what the host was in during long gaps where it holds.
 BY_HOST = {
@@ -87,6 +87,7 @@ BY_CODE = {
     "idle.dependency": "--by wait",
     "idle.launch_overhead": "Launch less often",
     "idle.between_graph_nodes": "Fuse small nodes",
+    "idle.setup": "run a warm-up",
     "idle.unknown": "ProfilerActivity.CPU",
     "idle": "ProfilerActivity.CPU",
     "exposed.communication": "start collectives as soon as",
@@ -103,6 +104,27 @@ def test_a_remedy_is_that_of_its_finding(code: str) -> None:
     others = [one for one in BY_CODE if BY_CODE[one] != BY_CODE[code]]
     assert not any(BY_CODE[code] in remedy(Finding(one, "time", 10**9, look=1)) for one in others)
     assert not remedy(Finding(code, "time", 10**9))
+
+
+#: The copies that were longest -> a part of the remedy.
+BY_COPIES = {
+    ("Memcpy HtoD (Pinned -> Device)",): "is pinned, so that it can",
+    ("Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)"): "copies of pageable memory block",
+    ("Memcpy DtoH (Device -> Pinned)", "Memcpy HtoD (Pageable -> Device)"): "to and from the host use pinned memory",
+    ("Memcpy DtoD (Device -> Device)", "[CUDA memcpy Device-to-Device]"): "Avoid copies within the device",
+    ("MEMORY_COPY_DEVICE_TO_DEVICE",): "Avoid copies within the device",
+    ("[CUDA memcpy HtoD]",): "to and from the host use pinned memory",
+    (): "to and from the host use pinned memory",
+}
+
+
+@pytest.mark.parametrize("names", BY_COPIES)
+def test_copies_are_told_what_their_memory_needs(names: tuple[str, ...]) -> None:
+    rows = [Evidence("run", None, name, 0, 10, 10) for name in names]
+    for launches in (1, 1_000):
+        said = remedy(Finding("exposed.copies", "time", 10, look=1, evidence=rows), launches=launches)
+        assert [words for words in {*BY_COPIES.values()} if words in said] == [BY_COPIES[names]]
+        assert "Copy on a stream of its own while kernels run" in said
 
 
 @pytest.mark.parametrize(
@@ -164,7 +186,15 @@ def test_a_recording_without_steps_has_no_next_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", BY_CODE)
 def test_what_needs_no_pattern_is_said_of_one_launch_too(code: str) -> None:
-    said = {"idle", "idle.unknown", "idle.dependency", "straggler", "heaviest.operation"}
+    said = {
+        "idle",
+        "idle.unknown",
+        "idle.dependency",
+        "idle.setup",
+        "straggler",
+        "exposed.copies",
+        "heaviest.operation",
+    }
     one = Finding(code, "time", 10**9, look=1)
     assert bool(remedy(one, launches=9)) == (code in said)
     assert remedy(one, launches=10) == remedy(one, launches=None) == remedy(one)

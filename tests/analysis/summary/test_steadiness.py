@@ -47,6 +47,14 @@ SAID = {
     (1040, 2541, 1040, 1039, 1041, 2539, 1040, 1038, 2540, 1040): (
         "Not steady: 3 single steps, #1, #5 and #8, take 2.44 times as long as the others (2.54 ms instead of 1.04 ms)."
     ),
+    (1040, 1099, 1158, 1222, 1279, 1341, 1402, 1460): (
+        "Not steady: steps get slower throughout: the second half, from #4 on, takes 1.22 times as long as the first"
+        " (1.37 ms instead of 1.13 ms)."
+    ),
+    (1460, 1402, 1341, 1279, 1222, 1158, 1099): (
+        "Not steady: steps get faster throughout: the first half, up to #2, takes 1.18 times as long as the second"
+        " (1.40 ms instead of 1.19 ms)."
+    ),
     (3040, 1041, 1039, 1040, 1041, 1038): (
         "Warm-up: the first step, #0, takes 2.92 times as long as the others (3.04 ms instead of 1.04 ms)."
     ),
@@ -109,13 +117,13 @@ def test_noise_is_not_called_unsteady(noise: float, number: int) -> None:
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01])
-@pytest.mark.parametrize("way", ["shift", "period", "single", "warm-up"])
+@pytest.mark.parametrize("way", ["shift", "period", "single", "warm-up", "trend"])
 def test_a_third_more_is_found_in_six_steps(way: str, noise: float) -> None:
-    slow = {"shift": [3, 4, 5], "period": [1, 3, 5], "single": [4], "warm-up": [0]}[way]
+    slow = {"shift": [3, 4, 5], "period": [1, 3, 5], "single": [4], "warm-up": [0]}
+    factor = np.linspace(1, 1.33, 6) if way == "trend" else np.where(np.isin(np.arange(6), slow.get(way, [])), 1.33, 1)
     chance = np.random.default_rng(7)
     for _ in range(examples(50)):
-        times = 1e6 * np.exp(chance.normal(0, noise, 6))
-        times[slow] *= 1.33
+        times = 1e6 * np.exp(chance.normal(0, noise, 6)) * factor
         assert [one.way for one in unsteady(times)] == [way]
 
 

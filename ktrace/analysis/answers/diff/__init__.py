@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 #: Verdicts: exceeds the noise of the samples; doesn't exceed it; can't be decided; work of only one side (two kinds).
 CLEAR, NOISE, UNKNOWN, NEW, GONE = "clear", "within noise", "not known", "new", "gone"
 
+#: Why it isn't known whether work of only one side is new or gone: the table of the other side is incomplete.
+NOT_LISTED = "the other table is incomplete"
+
 
 #: Changes to this many times as much and more are factors in sentences.
 _FACTOR = 2.0
@@ -211,7 +214,8 @@ class Regression(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if not self.comparable:
-            return f"{self.name} isn't comparable ({self.why}): whether it got slower isn't known; {self._call()}"
+            call = "" if self.percent is None else f"; {self._call()}"
+            return f"{self.name} isn't comparable ({self.why}): whether it got slower isn't known{call}"
         times = factor(self.a, self.b)
         grown = f"{times} times as long" if times else "new work" if self.percent is None else f"{self.percent:+.1f}%"
         doubt = "" if self.known else f", not known whether it exceeds noise ({self.why})"

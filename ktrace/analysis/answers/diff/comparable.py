@@ -43,6 +43,15 @@ _VERSIONS = 3
 _BATCHES = 3
 
 
+#: What is counted, in words, by `Summary.work`.
+COUNTED = {
+    "events": "the work of devices",
+    "statistics": "the rows of tables",
+    "host": "what the host did",
+    "samples": "samples of functions",
+}
+
+
 def averaged_over(a: Summary, b: Summary) -> tuple[int, int]:
     """Returns over how many devices totals are averaged: 1 and 1, so over none, if both sides have equally many."""
     counts = _devices(a), _devices(b)
@@ -252,6 +261,9 @@ def _clause(one: Finding, diff: Diff) -> str:
         "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
         "precision": f"{told.get('operation')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
         "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
-        "work": f"{a} counts {told.get('a')}, {b} {told.get('b')}",
+        "work": (
+            f"{a} has {COUNTED[diff.a.work]}, {b} {COUNTED[diff.b.work]}"
+            + (" alone, so their times can't be compared" if diff.is_foreign else "")
+        ),
         "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",
     }[what]

@@ -15,8 +15,19 @@ from functools import partial
 import numpy as np
 from msgspec import structs
 
-from ktrace.analysis.answers.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, places
-from ktrace.analysis.answers.diff.comparable import averaged_over, differences, length_of
+from ktrace.analysis.answers.diff import (
+    CLEAR,
+    GONE,
+    NEW,
+    NOISE,
+    NOT_LISTED,
+    OPPOSITE,
+    UNKNOWN,
+    Change,
+    DeviceChange,
+    places,
+)
+from ktrace.analysis.answers.diff.comparable import COUNTED, averaged_over, differences, length_of
 from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.answers.diff.facts import findings, other_amount
 from ktrace.analysis.answers.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
@@ -145,6 +156,11 @@ def _as_their_kernels(operations: Sequence[Change], kernels: Sequence[Change]) -
     ]
 
 
+def _lacks_rows(side: Summary) -> bool:
+    """Whether the table of a side lists only some of its rows."""
+    return any(one.code in ("check.table_incomplete", "check.table_cut") for one in side.checks)
+
+
 class _Sides:
     """Both summaries with the steps that are compared, and the unit in which their totals are compared."""
 
@@ -243,7 +259,12 @@ class _Sides:
     def judged(self, by: str, changes: Sequence[Change]) -> list[Change]:
         """Returns the changes of one table, judged. Answers have no totals of steps."""
         if by not in ANSWERED:
-            return add_verdicts(changes, by_step=self.by_step, slow=self.slow)
+            judged = add_verdicts(changes, by_step=self.by_step, slow=self.slow)
+            unlisted = {GONE: _lacks_rows(self.b), NEW: _lacks_rows(self.a)}
+            return [
+                structs.replace(one, verdict=UNKNOWN, why=NOT_LISTED) if unlisted.get(one.verdict) else one
+                for one in judged
+            ]
         verdicts = add_verdicts(changes, by_step=False)
         return [
             structs.replace(one, why="only totals are known") if one.why == "statistics only" else one
@@ -254,7 +275,7 @@ class _Sides:
         """Returns notes on how the totals are compared, where that isn't obvious."""
         notes = []
         if self.a.work != self.b.work:
-            notes.append(f"{name_a} counts {self.a.work}, {name_b} counts {self.b.work}.")
+            notes.append(f"{name_a} has {COUNTED[self.a.work]}, {name_b} {COUNTED[self.b.work]}.")
         if self.unit == "%" and self.a.unit != self.b.unit:
             notes.append("One side contains only shares of the whole, so shares are compared.")
         if self.by_step:

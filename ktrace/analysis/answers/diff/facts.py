@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, OtherAmount
+from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, NOT_LISTED, UNKNOWN, Change, OtherAmount
 from ktrace.analysis.answers.diff.comparison import Diff, shown
-from ktrace.analysis.answers.diff.places import idle_cause
+from ktrace.analysis.answers.diff.places import idle_cause, idle_host
 from ktrace.analysis.answers.diff.ranks import is_by_waiting, is_collective, is_late
 from ktrace.analysis.work.findings import Finding, with_look
 from ktrace.tables import Cell, percent
@@ -61,7 +61,7 @@ def causes(diff: Diff) -> Causes | None:
     by = next((by for by in ("kernel", "operation", *diff.rows) if diff.rows.get(by)), None)
     if by is None or diff.unit != "ns":
         return None
-    rows = [change for change in diff.rows[by] if change.delta]
+    rows = [change for change in diff.rows[by] if change.delta and change.why != NOT_LISTED]
     if is_late(diff):  # collectives take longer by waiting
         rows = [change for change in rows if not _is_collective(change)]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
@@ -240,6 +240,8 @@ def findings(diff: Diff) -> list[Finding]:
     ]
     if not diff.whole.total_a or not diff.whole.total_b:
         return facts
+    if diff.is_foreign:
+        return [*facts, *diff.differences]
     facts += [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
     if diff.unit != "ns":
         return facts
@@ -251,7 +253,8 @@ def findings(diff: Diff) -> list[Finding]:
     facts += [_of("work", diff.whole, diff)] if is_work_named(diff) else []
     if diff.idle and is_idle_named(diff):
         idle, cause = _of("idle", diff.idle, diff), idle_cause(diff)
-        facts.append(replace(idle, details={**idle.details, "cause": cause}) if cause else idle)
+        host = {"host_was_in": name} if cause and (name := idle_host(diff, cause)) else {}
+        facts.append(replace(idle, details={**idle.details, "cause": cause} | host) if cause else idle)
     facts += diff.places
     facts += [_of(f"exposed.{what}", alone, diff) for what, alone in exposed(diff)]
     facts += [_amount(diff)] if different_work(diff) else []

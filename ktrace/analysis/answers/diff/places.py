@@ -12,8 +12,11 @@ from typing import NamedTuple
 from ktrace.analysis.answers.diff import NOISE
 from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.answers.diff.matching import groups_by
+from ktrace.analysis.questions.idle import IdleAnswer
 from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.gaps import LAUNCH_DELAY, NO_SPAN
 from ktrace.analysis.work.groups import OTHER, Group
+from ktrace.stages.select.wanted import step_of
 from ktrace.tables import Cell, brief, percent
 
 #: A phase or a pass is named if it makes this part of all changes of these, a cause if of the change of idle time.
@@ -119,6 +122,28 @@ def _and(words: list[str]) -> str:
 
 def idle_cause(diff: Diff) -> str:
     """Returns the cause that makes most of the change of idle time, "" if none does, or none is known."""
+    a, b = ({group.key: float(group.total) for group in groups_by(side, "idle")} for side in (diff.a, diff.b))
+    cause = _most_of_idle(diff, a, b)
+    return "" if cause == "unknown" else cause
+
+
+def idle_host(diff: Diff, cause: str) -> str:
+    """Returns the call, operator or range of the host that makes most of the change of idle time by a cause.
+
+    "" if none does, or where it is a step, or nothing that has a name.
+    """
+    times: list[dict[str, float]] = [{}, {}]
+    for of_side, side in zip(times, (diff.a, diff.b), strict=True):
+        answer = side.answers.get("idle")
+        for device in answer.devices if isinstance(answer, IdleAnswer) else ():
+            for span in (span for one in device.causes if one.cause == cause for span in one.host):
+                of_side[span.name] = of_side.get(span.name, 0.0) + span.time
+    name = _most_of_idle(diff, *times)
+    return "" if name in (NO_SPAN, LAUNCH_DELAY) or step_of(name.replace("#N", "#0")) is not None else name
+
+
+def _most_of_idle(diff: Diff, a: dict[str, float], b: dict[str, float]) -> str:
+    """Which of these times in ns, by what they are of, makes most of the change of idle time; "" if none does."""
     idle, each = diff.idle, list[float]()
     if idle is None or not idle.delta:
         return ""
@@ -128,7 +153,6 @@ def idle_cause(diff: Diff) -> str:
         else:
             each.append(devices)
     each[1] *= diff.length
-    a, b = ({group.key: group.total for group in groups_by(side, "idle")} for side in (diff.a, diff.b))
     changes = {key: (b.get(key, 0) / each[1] - a.get(key, 0) / each[0]) / idle.delta for key in a | b}
-    cause = max(changes, key=lambda key: changes[key], default="")
-    return cause if cause != "unknown" and changes.get(cause, 0.0) >= _CAUSE else ""
+    most = max(changes, key=lambda key: changes[key], default="")
+    return most if changes.get(most, 0.0) >= _CAUSE else ""

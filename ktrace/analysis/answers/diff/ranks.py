@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ktrace.analysis.answers.diff import NOISE
 from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.answers.summary.verdict import late_in
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.taxonomy import taxonomy
@@ -173,8 +174,7 @@ def _sentences(diff: Diff) -> Iterator[str]:
             what = {"compute": "its kernels take", "idle": "its device is idle for"}[str(told["longer"])]
             why = f", as {what} {brief(now)} instead of {brief(then)}"
         last = f"it is last in {told['last']:,} of {told['joint']:,} collectives"
-        first, end = late.subject.get("first_step"), late.subject.get("last_step")
-        when, also = ("", "") if first is None else (f", late in steps {first} to {end}", " there")
+        when, also = (f", late{part}", " there") if (part := late_in(late)) else ("", "")
         wait = f"In {name} the others wait {waits}{each} for rank {late.subject['rank']}{when} ({there} in {other})"
         yield f"{wait}{why}; {last}{also}."
     parts = [by_code[code] for code in ("collectives.waiting", "collectives.transfer") if code in by_code]

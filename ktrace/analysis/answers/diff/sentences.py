@@ -58,6 +58,8 @@ def verdict(diff: Diff) -> list[str]:
         said += [f"{name}: {sentence(one)}" for one in failures(side.checks)[:_CHECKS]]
     if not diff.whole.total_a or not diff.whole.total_b:
         return said
+    if diff.is_foreign:
+        return [*said, alike(diff)]
     because = f"{_lost(diff)}{ranks.said(diff)}{_parts(diff)}" if BREAKDOWN in diff.rows else _because(diff)
     return [*said, *filter(None, (alike(diff), _whole_change(diff), because, *_unsteady(diff), _sure(diff)))]
 
@@ -272,6 +274,8 @@ def _idle(diff: Diff) -> str:
     who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
     cause = places.idle_cause(diff)
     why = f", most of the change: {SPOKEN.get(cause, cause)}" if cause else ""
+    if cause and (host := places.idle_host(diff, cause)):
+        why += f", while the CPU was in {shortened(host, _WIDTH)}"
     return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}{why}. "
 
 

@@ -1,5 +1,7 @@
 """The steps of a side that aren't like the others: a warm-up is set apart, slow ones are compared with the others.
 
+Those whose work was still queued when the recording ended aren't compared, either.
+
     a   1.04  1.04  1.04  1.04  1.04  1.04 ms
     b   3.04  1.04  1.04  1.34  1.34  1.34 ms     #0 isn't compared; #3, #4, #5 take longer than #1, #2
 
@@ -60,13 +62,22 @@ class Steps(NamedTuple):
 
 def steps_of(side: Summary) -> Steps:
     """Returns the steps of a side; a warm-up isn't compared if enough others are left."""
-    unsteady, compared, slow = side.unsteady, np.ones(len(side.steps), np.bool_), None
+    unsteady, compared, slow = side.unsteady, ~_queued(side), None
     for one in unsteady:
-        if one.way == WARM_UP and (~one.slow).sum() >= FEWEST:
-            compared = ~one.slow
+        if one.way == WARM_UP and (compared & ~one.slow).sum() >= FEWEST:
+            compared &= ~one.slow
         elif one.way != WARM_UP:
             slow = one
     return Steps(compared, slow, findings(unsteady, side.step_times, side.steps))
+
+
+def _queued(side: Summary) -> Bools:
+    """Which steps at the end have no work, or not all of it, as it was still queued when the recording ended."""
+    queued = np.zeros(len(side.steps), np.bool_)
+    with_work = np.flatnonzero(side.of_steps("span") > 0) if side.step_use else np.zeros(0, np.int64)
+    if any(one.code == "check.queued_at_end" for one in side.checks) and len(with_work) > FEWEST:
+        queued[with_work[-1] :] = True
+    return queued
 
 
 def slow_of(a: Steps, b: Steps) -> Slow:

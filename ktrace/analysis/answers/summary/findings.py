@@ -63,14 +63,22 @@ _WORK = {
     "samples": "sampled time",
 }
 
-#: The devices' time, and without what they did before.
+#: The devices' time, without what they did before, and without what was set up once.
 _OF_DEVICES, _RECORDED = "the devices' time", "the devices' time in the recording"
+_AFTER_SETUP = "the devices' time without one-time set-up"
 
 #: How many collectives that don't end are told of.
 _HANGS = 10
 
+#: What is set up once.
+_SETUP = "idle.setup"
+
 #: Idle time that is none: the device did what the trace lacks.
 _UNSEEN = "queued before the recording"
+
+#: What is set up once comes last, unless it is this part of the devices' time, and they have fewer pieces of work,
+#: which take no more than this part of it: then the recording is of a start, and of nothing else.
+_MAINLY, _FEW_PIECES, _BARELY = 0.5, 50, 0.05
 
 #: Of what it must be more: a rank that waits little, and idle time of which nothing tells the cause.
 _WORTH_OF = {"straggler": WAITING, "idle.unknown": 20.0}
@@ -163,11 +171,15 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
         order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
-        setup = sum(one.value for one in facts if one.code == "idle.setup" and (one.share or 0.0) >= _WORTH)
-        if order and setup:  # a program can't change it, but it is no little time
-            beside = replace(order[0], details={**order[0].details, "setup_ns": setup})
-            facts, order = [beside if one is order[0] else one for one in facts], [beside]
-    return with_look(facts, order)
+    setup = next((one for one in facts if one.code == _SETUP and (one.share or 0.0) >= _WORTH), None)
+    if setup is None:
+        return with_look(facts, order)
+    if order and order[0].code.startswith("heaviest."):  # it is no little time
+        beside = replace(order[0], details={**order[0].details, "setup_ns": setup.value})
+        facts, order = [beside if one is order[0] else one for one in facts], [beside]
+    busy, is_bit = sum(use.busy for use in summary.devices), (summary.count or 0) < _FEW_PIECES
+    is_start = is_bit and setup.value >= _MAINLY * (setup.whole or 0.0) and busy <= _BARELY * setup.value
+    return with_look(facts, [setup, *order] if is_start else [*order, setup])
 
 
 def _is_start(one: Finding) -> bool:
@@ -335,7 +347,7 @@ def _losses(summary: Figures) -> list[Finding]:
     causes, span = _causes(summary), _span(summary)
     if not span:
         return []
-    of = _RECORDED if _UNSEEN in causes else _OF_DEVICES
+    of = _AFTER_SETUP if _set_up(summary) else _RECORDED if _UNSEEN in causes else _OF_DEVICES
     late = None if _is_taken("straggler", summary) else _straggler(summary, span)
     losses = [_late(late, summary, span, of)] if late else []
     if not _has_compute(summary):
@@ -348,14 +360,22 @@ def _losses(summary: Figures) -> list[Finding]:
         if cause == "unknown":
             details["host_recorded"] = _has_calls(summary)
         code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"
-        losses.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
+        whole = (sum(use.span for use in summary.devices), _OF_DEVICES) if code == _SETUP else (span, of)
+        losses.append(Finding(code, "time", time, "ns", *whole, details=details, evidence=rows))
     return losses
 
 
 def _span(summary: Figures) -> int:
-    """The time of all devices in the recording."""
+    """The time of all devices in the recording, without what was set up once, where that matters."""
     before = _causes(summary).get(_UNSEEN)
-    return sum(use.span for use in summary.devices) - (before.time if before else 0)
+    return sum(use.span for use in summary.devices) - (before.time if before else 0) - _set_up(summary)
+
+
+def _set_up(summary: Figures) -> int:
+    """The time in which devices waited for what is set up once; 0 where it is a small part of theirs."""
+    setup = _causes(summary).get("setup")
+    whole = sum(use.span for use in summary.devices)
+    return setup.time if setup and 100 * setup.time >= _WORTH * whole else 0
 
 
 def _late(late: RankUse, summary: Figures, span: int, of: str) -> Finding:
@@ -365,7 +385,7 @@ def _late(late: RankUse, summary: Figures, span: int, of: str) -> Finding:
     answer = summary.proofs.get("collective")
     part = answer.part if isinstance(answer, CollectivesAnswer) else None
     if part is not None and part.rank is late:
-        subject |= {"first_step": part.first, "last_step": part.last}
+        subject |= {f"first_{part.unit}": part.first, f"last_{part.unit}": part.last}
     rows: Sequence[Evidence] = answer.late if isinstance(answer, CollectivesAnswer) else ()
     return Finding("straggler", "others waited", _waits(late), "ns", span, of, subject, None, details, rows)
 
@@ -415,7 +435,10 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     rank, part = answer.straggler, answer.part
     if rank is not None and _is_proved(rank, answer.steady, answer, span):
         return rank
-    return part.rank if part is not None and _is_proved(part.rank, part.steady, answer, span) else None
+    every = sum(one.others_waited.total for one in answer.ranks if one.others_waited)
+    if part is None or 2 * _waits(part.rank) < every:  # others are late in other parts
+        return None
+    return part.rank if _is_proved(part.rank, part.steady, answer, span) else None
 
 
 def _is_proved(rank: RankUse, steadily: float | None, answer: CollectivesAnswer, span: int) -> bool:

@@ -14,12 +14,12 @@ from ktrace.analysis.work.durations import by_group, course, parts_of
 from ktrace.analysis.work.groups import COURSE, MANY
 from ktrace.analysis.work.occurrences import (
     OF_LAYER,
-    OF_STEP,
     MarkedRanges,
     Occurrences,
     indices_of,
     labels_of_steps,
     spans_of_rows,
+    steps_of_work,
 )
 from ktrace.model.arrays import Int32, Int64
 
@@ -28,7 +28,7 @@ class Marked:
     """The names of `steps` and `layers`, and the step and layer of the work of each source."""
 
     def __init__(self, work: Work) -> None:
-        self._occurrences = Occurrences(work)
+        self._occurrences = work.once(Occurrences)
         self.steps, self._step_of = labels_of_steps(work.gathered)
         layers = [meaning.layer for meaning in work.gathered.meanings]
         self.layers = sorted({layer for layer in layers if layer is not None})
@@ -40,8 +40,7 @@ class Marked:
 
     def steps_of(self, events: Events) -> Int32:
         """The number of the step of each piece of work of a source, -1 where there is none; adds to their use."""
-        ranges = self._occurrences.ranges(events.source, self._step_of)
-        occurrence = self._occurrences.find(events, ranges, OF_STEP)
+        ranges, occurrence = steps_of_work(events)
         if self._counts_use:
             self._add(events, ranges, occurrence)
         return _label(ranges, occurrence)

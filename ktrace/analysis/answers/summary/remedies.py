@@ -1,6 +1,6 @@
 """What to do about a finding: the line that a practitioner would give; "" where nothing general can be said.
 
-exposed.copies            Copy from pinned memory, non_blocking, on a stream of its own, while kernels run.
+exposed.copies            of pinned memory: Copy on a stream of its own while kernels run.
 idle.host_late            in a call of the loader: More workers of the loader ...
 """
 
@@ -77,23 +77,46 @@ _REMEDIES = {
     "idle.dependency": "See --by wait and --by queue: which event, copy or stream the queued work waits for.",
     "idle.launch_overhead": _LAUNCH_BOUND,
     "idle.between_graph_nodes": "Fuse small nodes of the graph, or let independent ones run on several streams.",
+    "idle.setup": (
+        "Do it before the measured part: run a warm-up, and record after it, or load modules at once "
+        "(CUDA_MODULE_LOADING=EAGER)."
+    ),
     "exposed.communication": (
         "Overlap it with compute: start collectives as soon as their data is ready, on a stream of their own; "
         "tune the sizes of buckets."
     ),
-    "exposed.copies": "Copy on a stream of its own while kernels run; to and from the host use pinned memory.",
     "straggler": "Compare that rank with another by ktrace diff: its kernels, its host and its input.",
     "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
 }
+
+_WITH_KERNELS = "Copy on a stream of its own while kernels run"
+
+#: What names of copies tell of the memory -> what to do about such copies, where all that are shown are of it.
+_BY_MEMORY = (
+    (
+        re.compile(r"DtoD|device.?to.?device|Device -> Device", re.I),
+        f"Avoid copies within the device (clone, contiguous, cat), or fuse them with a kernel. {_WITH_KERNELS}.",
+    ),
+    (
+        re.compile(r"(?<!un)pinned(?!.*pageable)|locked", re.I),
+        f"{_WITH_KERNELS}: the memory is pinned, so that it can.",
+    ),
+    (
+        re.compile(r"pageable", re.I),
+        f"Use pinned memory: copies of pageable memory block the host. {_WITH_KERNELS}, with non_blocking=True.",
+    ),
+)
+_OF_ANY_MEMORY = f"{_WITH_KERNELS}; to and from the host use pinned memory."
 
 _UNBALANCED = "Find out why ranks come late, and when (--by collective: who waited for whom)."
 
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
 
-#: Fewer launches show no pattern that advice could rest on, only how to record more, or what to look at.
+#: Fewer launches show no pattern that advice could rest on, only how to record more, what to look at, or what one of
+#: them shows.
 FEWEST_LAUNCHES = 10
-_WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "straggler")
+_WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "idle.setup", "straggler", "exposed.copies")
 
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
@@ -140,6 +163,10 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if not host or host == NO_SPAN or _STEP.match(host):
             return _PYTHON
         return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
+    if one.code == "exposed.copies":
+        names = [row.name for row in one.evidence]
+        told = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))
+        return next(told, _OF_ANY_MEMORY)
     if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
         return f"{_UNBALANCED} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):

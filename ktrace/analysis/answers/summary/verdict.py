@@ -45,6 +45,7 @@ _PLACES = {
     "dependency": "what blocks launched work: events, other streams, copies",
     "launch overhead": "launch latency",
     "between graph nodes": "the time between the nodes of graphs",
+    "setup": "one-time set-up: modules that are loaded, contexts that are created",
     "unknown": "the time in which the devices are idle",
 }
 #: Names that many kernels have.
@@ -235,9 +236,7 @@ def _lost(one: Finding) -> str:
 def _place(one: Finding) -> str:
     """Where time is lost."""
     if one.code == "straggler":
-        first, last = one.subject.get("first_step"), one.subject.get("last_step")
-        when = "" if first is None else f" in steps {first} to {last}"
-        return f"rank {one.subject['rank']}{when}, which the others wait for"
+        return f"rank {one.subject['rank']}{late_in(one)}, which the others wait for"
     if one.code.startswith("exposed."):
         late = one.details.get("without_waiting_for_rank")
         without_wait = f", waiting for rank {late} left out" if late is not None else ""
@@ -250,11 +249,19 @@ def _place(one: Finding) -> str:
     return _PLACES[str(one.details.get("cause", "unknown"))]
 
 
+def late_in(one: Finding) -> str:
+    """In which steps a rank is late, or in which of its collectives; "" where it is throughout."""
+    for unit in ("step", "collective"):
+        if (first := one.subject.get(f"first_{unit}")) is not None:
+            return f" in {unit}s {first} to {one.subject.get(f'last_{unit}')}"
+    return ""
+
+
 def _more(one: Finding) -> str:
     """More about what is lost."""
     told = one.details
     if one.code == "straggler":
-        there = " there" if "first_step" in one.subject else ""
+        there = " there" if late_in(one) else ""
         return f"; it is last in {told['last']:,} of {told['joint']:,} collectives{there}"
     if "ranks_waited_ns" in told:
         return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them"

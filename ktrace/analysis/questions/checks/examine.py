@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
-from ktrace.analysis.work.gaps import SETUP_CALL, Pause, pause_of
+from ktrace.analysis.work.gaps import SETUP_CALL, Pause, silence_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
@@ -28,7 +28,7 @@ from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import truth
-from ktrace.report import MOVED_CLOCKS, Doubts, MovedClock, Report
+from ktrace.report import IMPOSSIBLE_TIMES, MOVED_CLOCKS, Doubts, MovedClock, Report
 from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.events import values
@@ -188,8 +188,9 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
     yield from found.finding("work_outlasts_wait", "late_ns")
 
 
-#: Calls wait for nothing, if they do so for this part of their time and of that of the device, and for so many ns.
-_FOR_NOTHING, _OF_TIME, _LASTING = 0.5, 0.05, 1_000_000
+#: A call waits for nothing, if it does so for this part of its time, and so many ns; together such calls tell of what
+#: isn't recorded, if they do so for this part of the time of the device, and so many ns.
+_FOR_NOTHING, _LONG_WAIT, _OF_TIME, _LASTING = 0.5, 50_000, 0.05, 1_000_000
 
 
 def _idle_waits(recording: Recording) -> Iterator[Finding]:
@@ -202,12 +203,15 @@ def _idle_waits(recording: Recording) -> Iterator[Finding]:
             continue  # a call waits for the device of its thread
         waits = gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API) & (spans["dur"] > 0)
         waits &= spans["ts"] > events.ts[launched].min()
-        calls = Intervals.union(spans["ts"][waits], (spans["ts"] + spans["dur"])[waits])
+        begin, end = spans["ts"][waits], (spans["ts"] + spans["dur"])[waits]
         work = Intervals.union(events.ts, events.ts + events.dur)
+        idle = end - begin - (work.until(end) - work.until(begin))
+        empty = idle >= np.maximum(_FOR_NOTHING * (end - begin), _LONG_WAIT)
+        calls = Intervals.union(begin[empty], end[empty])
         waited, whole = waited + calls.length, whole + int(events.spans.sum())
         busy += int((work.until(calls.end) - work.until(calls.begin)).sum())
     nothing = 0 if recording.is_part else waited - busy
-    if nothing >= _LASTING and nothing >= _FOR_NOTHING * waited and nothing >= _OF_TIME * whole:
+    if nothing >= max(_LASTING, _OF_TIME * whole):
         yield Finding(PREFIX + "waits_for_nothing", "time", nothing, "ns", waited, "the waiting")
 
 
@@ -329,7 +333,7 @@ _APART, _APART_UNSEEN, _TIMES_APART = 1_000_000_000, 600_000_000_000, 20
 def _runs_apart(recording: Recording) -> Iterator[Finding]:
     """A pause in which nothing is recorded, that is far longer than all before and after, or parts runs."""
     for events in recording.work.each():
-        pause = pause_of(events)
+        pause = silence_of(events)
         if pause is None:
             continue
         sign, sides = _two_runs(pause, events, recording), pause.before + pause.after
@@ -359,6 +363,10 @@ def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, A
     return {}
 
 
+#: By more than this, in ns, the clocks of hosts don't differ that have one of unix time.
+_HOSTS_APART = 600_000_000_000
+
+
 def _disjoint(recording: Recording) -> Iterator[Finding]:
     """Inputs that begin after all others have ended; ranks can't have worked together then."""
     gathered = recording.gathered
@@ -367,7 +375,8 @@ def _disjoint(recording: Recording) -> Iterator[Finding]:
     by = related or dict.fromkeys(spans, 0)
     found = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
     source = max(found, key=lambda one: found[one][0], default=None)
-    if source is None or recording.clocks == "collective" or found[source][0] < DISJOINT:
+    aligned = recording.clocks == "collective" and (related is None or found.get(source or "", (0,))[0] < _HOSTS_APART)
+    if source is None or aligned or found[source][0] < DISJOINT:
         return
     ranks = [gathered.catalog.rank(one) for one in spans]
     is_job = related is not None and None not in ranks and len({*ranks}) == len(ranks)
@@ -382,6 +391,15 @@ def _not_set(recording: Recording) -> Iterator[Finding]:
     for source, (count, of, before) in recording.gathered.unset.items():
         details, subject = {"before_others_ns": before}, {"source": source}
         yield Finding(PREFIX + "time_not_set", "events", count, "count", of, "events", subject, None, details)
+    left_out = _left_out(recording)
+    if left_out and left_out >= PART * len(recording.work):
+        details = {"left_out": left_out}
+        yield Finding(PREFIX + "time_not_set", "events", left_out, "count", None, "events", {}, None, details)
+
+
+def _left_out(recording: Recording) -> int:
+    """How many records were left out since their time can't be right."""
+    return sum(_doubts(recording).issues.get(kind, 0) for kind in IMPOSSIBLE_TIMES)
 
 
 def _made_up(recording: Recording) -> Iterator[Finding]:
@@ -429,11 +447,26 @@ def _quantised(recording: Recording) -> Iterator[Finding]:
         different.update(np.unique(events.dur[: 1 << 16]).tolist())
         begins.update(np.unique(events.ts[: 1 << 16]).tolist())
         count, most = count + len(events), max(most, int(events.dur.max(initial=0)))
-    if len(different - {0}) < _DIFFERENT and math.gcd(step, since) % _BY_PEOPLE:
+    is_clock = math.gcd(step, since) % _BY_PEOPLE or _is_rounded(recording.work)
+    if len(different - {0}) < _DIFFERENT and is_clock:
         step, different = math.gcd(step, since), begins
     if step >= _COARSE and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
         yield Finding(PREFIX + "times_quantised", "time", step, "ns", None, "", {}, None, {"work": count})
 
+
+def _is_rounded(work: Work) -> bool:
+    """Whether kernels of a name take no time in some launches and some in others, as by a coarse clock."""
+    number, names = work.by_shape(kernel_of)
+    none, some = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    for events in work.each():
+        name = number[events.shape]
+        none += np.bincount(name[events.dur == 0], minlength=len(names))
+        some += np.bincount(name[events.dur > 0], minlength=len(names))
+    return bool(np.any(np.minimum(none, some) >= _OFTEN))
+
+
+#: So many launches of each kind tell of rounding.
+_OFTEN = 3
 
 #: Where the longest work is more such multiples, the time is fine enough.
 _MANY_STEPS = 100
@@ -456,8 +489,8 @@ def _graphs_whole(recording: Recording) -> Iterator[Finding]:
 
 
 #: Device work of less than this part of a recording, in percent, and of at least so many ns, tells nothing of a run:
-#: work that lies together, and what runs beside captures of graphs.
-_HARDLY, _BESIDE_CAPTURES, _LONG = 0.5, 2.0, 10_000_000
+#: work that lies together, or so few pieces beside what the host did, and what runs beside captures of graphs.
+_BITS, _HARDLY, _BESIDE_CAPTURES, _LONG = 4, 0.5, 2.0, 10_000_000
 
 
 def _little_recorded(recording: Recording) -> Iterator[Finding]:
@@ -469,7 +502,9 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
         return
     captured, launches = _captured(recording)
     is_capture = 2 * captured > launches
-    if is_capture or (100 * busy < _HARDLY * span and 10 * there < span):
+    is_told = any(recording.gathered.spans.sources)
+    is_bit = 10 * there < span or (is_told and len(recording.work) <= _BITS)
+    if is_capture or (100 * busy < _HARDLY * span and is_bit):
         details: dict[str, Any] = {"devices_span_ns": there}
         details |= {"captured": captured, "launches": launches} if is_capture else {}
         yield Finding(_LITTLE, "time", busy, "ns", span, "the recording", {}, None, details)
@@ -526,6 +561,7 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
     gathered, work = recording.gathered, recording.work
     if recording.is_part:
         return
+    unset = _left_out(recording)
     lost = queued = launches = copies = 0
     shown: list[Evidence] = []
     for source in gathered.spans.sources:
@@ -540,6 +576,8 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
             if not has_work.any() or not events.is_correlated:
                 continue  # the source doesn't say which call launched what
             missing = rows[~is_among(spans["id"][rows], events.calls["id"][has_work])]
+            if len(missing) - _unlinked(events) - unset <= PART * len(rows):
+                missing = missing[:0]  # the work is there: its call isn't stated, or its time can't be right
             until = max(int(events.calls["ts"][has_work].max()), _last_wait(events, spans, gathered))
             waiting = spans["ts"][missing] > until
             if np.count_nonzero(waiting) <= _QUEUE:
@@ -555,6 +593,12 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
     elif queued >= _MANY * launches and queued:
         yield Finding(PREFIX + "queued_at_end", "launches", queued, "count", launches, "launches")
+
+
+def _unlinked(events: Events) -> int:
+    """How much work has no known call, though it began after some that has one."""
+    joined = events.call >= 0
+    return int(np.count_nonzero(~joined & (events.ts > events.ts[joined].min())))
 
 
 def _last_wait(events: Events, spans: dict[str, Any], gathered: WorkInput) -> int:

@@ -359,7 +359,8 @@ def _late_part(
         others_waited=spread(arrivals.wait[others]),
         waited=spread(arrivals.wait[stretch.rows]),
     )
-    return LatePart(part, stretch.first, stretch.last, _steadiness(late[np.isin(rows, stretch.rows)]))
+    steady = _steadiness(late[np.isin(rows, stretch.rows)])
+    return LatePart(part, stretch.unit, stretch.first, stretch.last, steady)
 
 
 def _late(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> list[Evidence]:

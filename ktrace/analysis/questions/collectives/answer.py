@@ -75,9 +75,13 @@ class RankUse(msgspec.Struct, frozen=True):
 
 
 class LatePart(msgspec.Struct, frozen=True):
-    """The steps from `first` to `last` in which a rank is late, what it did in them, and how steadily it is late."""
+    """The steps from `first` to `last` in which a rank is late, what it did in them, and how steadily it is late.
+
+    `unit` is step, or collective where nothing tells of steps.
+    """
 
     rank: RankUse
+    unit: str
     first: int
     last: int
     steady: float | None

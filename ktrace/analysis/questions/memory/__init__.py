@@ -397,7 +397,7 @@ def _steps(course: _Course, work: Work) -> list[StepMemory]:
     if not labels:
         return []
     number = {label: place for place, label in enumerate(labels)}
-    occurrences = Occurrences(work)
+    occurrences = work.once(Occurrences)
     ranges = occurrences.ranges(
         course.source, np.array([_NONE if one.step is None else number[one.step] for one in meanings], np.int32)
     )

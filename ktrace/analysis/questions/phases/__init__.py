@@ -122,7 +122,7 @@ def _all_steps(work: Work, numbers: dict[Phase, int]) -> Iterator[tuple[Events, 
     number = np.array([numbers[one.phase] if one.phase is not None else -1 for one in work.gathered.meanings], np.int32)
     part = [-1 if one.generate is None else one.generate for one in work.gathered.meanings]
     generated = np.array([numbers.get(phase, -1) for phase in _GENERATED], np.int32)
-    occurrences = Occurrences(work)
+    occurrences = work.once(Occurrences)
     kernel, names = work.by_shape(_kernel)
     is_kernel = np.array([name is not None for name in names], np.bool_)[kernel]
     for source in dict.fromkeys([*occurrences.sources, *work.rows.sources]):

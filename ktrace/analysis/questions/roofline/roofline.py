@@ -338,7 +338,7 @@ class Roofline:
         if not len(rows):
             return cost
         number = np.array([-1 if one is None else batches.index(one) for one in stated], np.int32)
-        occurrences = Occurrences(work)
+        occurrences = work.once(Occurrences)
         ranges = occurrences.ranges(events.source, number)
         batch = occurrences.find(events, ranges, OF_STEP)[work_rows[rows]]
         rows, batch = rows[batch >= 0], batch[batch >= 0]
