@@ -233,9 +233,9 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
-    if headings[name].key in _ALTERNATIVES and not fields.keys() & {"count", "percent"}:
-        if len(spans) > 1 and (found := variants(headings, spans, below, name)):
-            return found
+    is_choice = headings[name].key in _ALTERNATIVES and not fields.keys() & {"count", "percent"}
+    if is_choice and len(spans) > 1 and (found := variants(headings, spans, below, name)):
+        return found
     figures = _figures_of(headings, dict(fields), times, below)
     if figures is None or _is_one_of_parts(headings, figures, spans):
         return variants(headings, spans, below, name, (figures or {}).get("total")) or figures
