@@ -42,7 +42,7 @@ from ktrace.kit.text.headings import (
     Figures,
     Heading,
     as_int64,
-    before_and_after,
+    bounds,
     cell_quantity,
     figure,
     is_time,
@@ -60,6 +60,7 @@ from ktrace.kit.text.proofs import bare_table, contradict
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
 from ktrace.kit.text.trees import TimeTree
+from ktrace.kit.text.variants import add_variants, has_variants, settings_of, transposed, variants
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -183,11 +184,6 @@ _OTHER = frozenset(
 )
 _KEY_WORD = re.compile(r"[a-z]+\d*|/")
 
-#: Fields of the times of variants, and of what their names consist of, with a number; words in the heading of a
-#: difference of two such times.
-_VARIANT, _PARAMETER = "variant ", "parameter "
-_CHANGE = frozenset(("delta", "diff", "difference", "change", "saved", "speedup", "gain", "overhead", "start", "end"))
-
 #: Headings of how often something is done in each step, pass or the like.
 _COUNT_PER = re.compile(r"(?:count|calls|launches|num calls|number of calls)(?: ?/ ?| per )[a-z]+")
 
@@ -214,12 +210,12 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     rows = list(islice(below, _LOOKED_AT))
     times = {index for index in times if not rows or any(_has_figure(row, index) for row in rows)}
     if not times and not ("unit" in matched and _is_unit(first, matched["unit"])):
-        return None
+        return transposed(headings, below)
     name = matched.get("name")
     if name is None or _are_numbers(below, name):
         name = _names_column(headings, below, times, name)
     if name is None:
-        return _variants(headings, times, below, None)
+        return variants(headings, times | _ranges(headings, rows), below, None)
     if rows and all(_STATISTIC.fullmatch(row[name]) for row in rows if name < len(row)):
         return None
     fields = {field: index for field, index in matched.items() if index != name} | {"name": name}
@@ -236,40 +232,28 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
         fields["percent"] = shares[0]
     if timeline := _timeline(headings, fields, times, below):
         return timeline
-    return _figures_of(headings, fields, times, below) or _variants(headings, times, below, name)
+    spans = times | _ranges(headings, rows)
+    is_choice = headings[name].key in _ALTERNATIVES and not fields.keys() & {"count", "percent"}
+    if is_choice and len(spans) > 1 and (found := variants(headings, spans, below, name)):
+        return found
+    figures = _figures_of(headings, dict(fields), times, below)
+    if figures is None or _is_one_of_parts(headings, figures, spans):
+        return variants(headings, spans, below, name, (figures or {}).get("total")) or figures
+    return settings_of(headings, figures, below) or figures
 
 
-def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: int | None) -> dict[str, int] | None:
-    """The fields of a table with a column of times for each variant of what a row names; None if it isn't one.
-
-    Its headings are names of variants: none is a statistic but the average, and none of them is a part of another.
-    What a row names may be the values of several columns, the parameters of a benchmark.
-    """
-    rows = [row for row in below if len(row) == len(headings)]
-    columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index])]
-    columns = [index for index in columns if rows and all(_is_positive(row[index]) for row in rows)]
-    heads = {headings[index].key for index in columns}
-    statistics = {tuple(_statistics(headings[index])) for index in columns}
-    if len(heads) < len(columns) or statistics not in ({()}, {("avg",)}):
-        return None
-    fields = {f"{_VARIANT}{number}": index for number, index in enumerate(columns)}
-    names = [row[name or 0] for row in rows]
-    is_named = len(set(names)) == len(names) and all(names) and (_are_texts(names) or headings[name or 0].text)
-    if is_named and (name is not None or len(columns) > 1):
-        return {"name": name or 0} | fields if len(columns) > 1 else None
-    parameters = [index for index in range(columns[0]) if headings[index].text and index not in times]
-    if not parameters or not all(row[index].strip() for row in rows for index in parameters):
-        return None
-    differ = [index for index in parameters if len({row[index] for row in rows}) > 1]
-    if len(columns) + len(differ) < 3:
-        return None
-    named = {f"{_PARAMETER}{number}": index for number, index in enumerate(differ or parameters)}
-    return {"name": (differ or parameters)[0]} | named | fields
+def _ranges(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> set[int]:
+    """The columns whose cells are ranges of times."""
+    cells = {index: [row[index] for row in rows if index < len(row)] for index in range(len(headings))}
+    return {index for index, column in cells.items() if column and all(map(bounds, column))}
 
 
-def _is_positive(cell: str) -> bool:
-    read = figure(cell)
-    return is_missing(cell) or (read is not None and read.number > 0 and not cell.strip().startswith(("-", "\u2212")))
+def _is_one_of_parts(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int]) -> bool:
+    """Whether a total without a count stands beside several times of which no heading says what they are of it."""
+    if {field for field in fields if field in FIGURES} != {"total"} or fields.keys() & {"count", "percent"}:
+        return False
+    others = [index for index in times if index != fields["total"] and not _statistics(headings[index])]
+    return len(others) > 1 and not any(_words(headings[index]) & (_DEVICE | _HOST) for index in others)
 
 
 def _statistics(head: Heading) -> list[str]:
@@ -281,7 +265,8 @@ def _has_figure(row: Sequence[str], index: int) -> bool:
     """Whether a row has a figure in a column, or says that there is none."""
     if index >= len(row):
         return False
-    return is_missing(row[index]) or figure(row[index].replace(",", ".")) is not None
+    cell = row[index]
+    return is_missing(cell) or figure(cell) is not None or figure(cell.replace(",", ".")) is not None
 
 
 def _is_share(head: Heading) -> bool:
@@ -461,7 +446,11 @@ def _are_texts(cells: Sequence[str]) -> bool:
     """Whether nearly all cells of a column are texts, and few are figures, dates or units."""
     words = [cell for cell in cells if cell and not is_missing(cell)]
     odd = sum(
-        figure(cell) is not None or _DATE.match(cell) is not None or is_time(cell) or not any(map(str.isalpha, cell))
+        figure(cell) is not None
+        or _DATE.match(cell) is not None
+        or is_time(cell)
+        or not any(map(str.isalpha, cell))
+        or bounds(cell) is not None
         for cell in words
     )
     return bool(words) and len(words) * 2 > len(cells) and odd * 4 <= len(words)
@@ -745,8 +734,8 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     name, table = row.text("name"), row.table
     if not name:
         return "bad-record", "no name"
-    if f"{_VARIANT}0" in (table.fields or {}):
-        return _add_variants(row, rows)
+    if has_variants(table.fields):
+        return add_variants(row, rows)
     kind, copy_kind = _kind(table, name)
     if "start" in (table.fields or {}):
         return add_event(row, kind, copy_kind, rows, conversion.report)
@@ -804,14 +793,39 @@ _ALTERNATIVES = frozenset(
             "dataset",
         ),
         *("batch", "batch size", "input", "input size", "resolution", "precision", "dtype", "config", "configuration"),
+        *("variant", "strategy", "algorithm", "implementation", "library", "compiler", "device", "gpu", "hardware"),
+        *(
+            "模型",
+            "框架",
+            "方法",
+            "优化手段",
+            "算法",
+            "实现",
+            "版本",
+            "平台",
+            "方式",
+            "モデル",
+            "手法",
+            "модель",
+            "метод",
+        ),
     )
 )
 
 
 def _are_alternatives(table: Table, figures: Figures) -> bool:
     """Whether plain times, without a count or a share, are of things that a run has one of."""
-    head = table.headings[table.name_column].key
-    return head in _ALTERNATIVES and figures.columns.keys().isdisjoint(("total", "count", "percent"))
+    if not figures.columns.keys().isdisjoint(("total", "count", "percent")):
+        return False
+    return table.headings[table.name_column].key in _ALTERNATIVES or any(map(_is_speedup, table.headings))
+
+
+_SPEEDUP = re.compile(r"(?i)speed-? ?up|加速|\bvs\.? |\bfaster\b|\bslower\b|\brelative\b|ускорение")
+
+
+def _is_speedup(head: Heading) -> bool:
+    """Whether a column compares the times of its rows with each other."""
+    return _SPEEDUP.search(head.text) is not None
 
 
 def _are_no_sum(figures: Figures) -> bool:
@@ -831,29 +845,6 @@ def _counted(table: Table, name: str) -> tuple[str, int] | None:
         return None
     found = _COUNTED.fullmatch(name)
     return (found["name"], int(found["count"])) if found else None
-
-
-def _add_variants(row: Row, rows: RowBuilder) -> tuple[str, str] | None:
-    """Adds a figure for each variant that a row has a time of."""
-    table = row.table
-    head = table.headings[table.name_column]
-    name = f"{head.text} {row.text('name')}" if figure(row.text("name")) and head.text else row.text("name")
-    fields = table.fields or {}
-    if parameters := [index for field, index in fields.items() if field.startswith(_PARAMETER)]:
-        name = ", ".join(f"{table.headings[index].text} {row.cells[index].strip()}" for index in parameters)
-    found = False
-    for field, index in fields.items():
-        for cell, when in before_and_after(row.cells[index]) if field.startswith(_VARIANT) else ():
-            read = figure(cell)
-            time = nanoseconds(read.number, read.unit or table.headings[index].unit) if read else None
-            if time is None:
-                continue
-            found = True
-            variant = table.headings[index].text + when
-            args = {"variant": variant, "cell": row.cells[index]}
-            place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope, "args": args}
-            rows.summary("metric", f"{name}, {variant}", unit="ns", avg=float(time), **place)
-    return None if found else ("bad-record", "no figure")
 
 
 def _kind(table: Table, name: str) -> tuple[str, str | None]:

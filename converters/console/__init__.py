@@ -34,7 +34,7 @@ _OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|g
 #: A rate beside a time: such a line tells of measuring alone.
 _RATE = re.compile(
     r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys|tok(?:ens)?|it(?:er)?s?"
-    r"|img|frames)/s\b|\d ?[GT]FLOPS\b"
+    r"|img|frames)/s\b|\d ?[GT]FLOPS\b|\b(?:tok(?:en)?s?|it|samples|[KMGT]i?B)/s ?[:=] ?\d"
 )
 #: A label that is a name in a program, with its time.
 _IDENTIFIER = re.compile(r"[A-Za-z](?:[^\W_]*_\w+(?:\(\))?|\w*\(\))")
@@ -56,13 +56,15 @@ _OTHERS = '[profiling] kernel "'
 
 _INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTILINE)
 _PAGE = re.compile(
-    r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
+    r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_=]|(?:^|[\n\[,{\"'])[ ]*gpu:"
+    r"|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )
 _STAMP = re.compile(r"\s*\d[\d.]{0,20} ?(?:s|secs?|seconds?)\b")
 _DECIMAL = re.compile(r"\d\.\d")
 _SECONDS = re.compile(r"\d ?(?:s|secs?|seconds?)\b")
 _TIME = re.compile(
     r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
+    r"|\bin (?:micro|milli|nano) ?sec"
     r"|\b[Tt]im(?:e|ing)s? (?:are |is )?in (?:[mun]?s|(?:milli|micro|nano)?seconds)\b|\d[hm] ?\d{1,2}(?:\.\d+)?[ms]\b"
     r"|(?:(?:_|\b)(?:ns|us|ms|s|[mun]?secs?|seconds)|[a-z](?:Ns|Us|Ms))[)\]]?[\"']?\s?[=:]"
 )
@@ -127,6 +129,12 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
         )
         are_names = all(_IDENTIFIER.fullmatch(name) and _DECIMAL.search(line) for name, line in measured)
         are_records = all(line.rstrip(" ,;.").endswith(("}", "]", ")")) and of_records(line) for _, line in measured)
+        if len(measured) >= _LEAST_LABELS and all(_OF_TIME.search(name) for name, _ in measured):
+            from .figures import says_setting
+
+            text = (sample.text or "")[:_SEARCHED]
+            if len({line.strip() for line in text.splitlines() if says_setting(line)}) >= _LEAST:
+                return True
         is_rate = any(_RATE.search(line) for _, line in measured)
         return bool(measured) and (is_rate or ((are_times or are_names or are_records) and len(kinds) >= _LEAST))
     return True

@@ -26,8 +26,17 @@ _HEAD = re.compile(
 )
 _MEMBER = re.compile(
     rf"(?P<start>\s{{0,40}}(?:[-*•] )?)(?P<label>[A-Za-z_][^\s:=|]{{0,199}}(?: [^\s:=|]{{1,40}}){{0,5}}?)"
-    rf"(?:\s{{0,20}}[:=|]\s{{0,40}}|\s{{1,60}})(?P<number>{NUMBER})\s{{0,9}}"
+    rf"(?:\s{{0,20}}[:=|]\s{{0,40}}|\s{{1,60}})(?P<number>{NUMBER}),?\s{{0,9}}"
 )
+#: A sentence above them that states it: `These are the times (in seconds) in a step:`.
+_SENTENCE = re.compile(
+    r"(?i)(?=.*\b(?:times?|timings?|durations?|latency|latencies|runtimes?|performance|results?|breakdown|profile)\b)"
+    rf".*?(?:\bin (?P<unit>{UNITS}|(?:micro|milli|nano) ?sec(?:ond)?s?)\b|[(\[](?:in )?(?P<also>{UNITS})[)\]])"
+    r".{0,80}:\s{0,9}"
+)
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)\w{0,20}\s{0,9}")
+_UNIT_OF_WORDS = {"micr": "us", "mill": "ms", "nano": "ns"}
+_LONGEST = 400
 _OF_KERNELS = frozenset(("kernel", "kernels"))
 _RULE = re.compile(r"\s{0,40}[-=]{3,200}\s{0,9}")
 
@@ -53,7 +62,14 @@ class UnitAbove:
             self._statistic, self._has_members = (kinds or [""])[0], False
             self._tag = f"[{head['words']}] " if _OF_KERNELS.intersection(words) else ""
             return text
-        if not self._unit or ((not text.strip() or _RULE.fullmatch(text)) and not self._has_members):
+        said = _SENTENCE.fullmatch(text) if ":" in text[-10:] and len(text) < _LONGEST else None
+        if said and is_measured(text):
+            unit = (said["unit"] or said["also"]).lower()
+            self._unit = _UNIT_OF_WORDS.get(unit[:4], unit)
+            self._statistic, self._has_members, self._tag = "", False, ""
+            return text
+        is_between = not text.strip() or _RULE.fullmatch(text) or _FENCE.fullmatch(text)
+        if not self._unit or (is_between and not self._has_members):
             return in_seconds(text)
         member = _MEMBER.fullmatch(text)
         if not member:

@@ -18,6 +18,7 @@ from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
+from .statements import of_series, of_statement, statistic_of
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
 _STAMP = r"(?:\[?\d\d:\d\d:\d\d(?:\.\d{1,6})?\]?|\[\s{0,9}\d{1,9}\.\d{3,9}\]) "
@@ -28,13 +29,13 @@ _LEVEL = (
 )
 _PREFIX = re.compile(rf"\s*(?:{_STAMP})?(?:{_PLACE})?(?:{_LEVEL})?(?:{_PLACE})?\s*")
 #: The branches of a tree before a label, and the word for the end of a part.
-_TREE = re.compile(r"(?:[│┃┆├┝┣┠└┕┗╰╭┏┌─━┄·‧]{1,9}\s{0,20}){1,40}|(?:\|\s{1,9}){1,40}(?=\d[^|]*$)")
+_TREE = re.compile(r"(?:[│┃┆├┝┣┠└┕┗╰╭┏┌─━┄·‧]{1,9}\s{0,20}){1,40}|(?:\|\s{1,9}){1,40}(?=\d[^|]*$)|\|[-=]{0,4}>\s{1,9}")
 _ENDED = re.compile(r"(?:End|Ended|Finished|Done|Completed):\s{1,9}(?=\S)")
 _TAG = re.compile(r"\[(?P<tag>[A-Za-z][\w .:/-]{0,40})\]:?\s*")
 
 _SIGNED_TIME = rf"(?P<number>-?(?:{NUMBER})) ?(?P<unit>{UNITS})"
 _CLEAR = re.compile(
-    r"(?P<label>[^\s:=|{}][^=|{}]{0,199}?)(?:\s*[:=|]\s*|\s+(?:-|->|→|took|takes|taking|in|after|is|was)\s+"
+    r"(?P<label>[^\s:=|{}][^=|{}]{0,199}?)(?:\s*[:=|]\s*|\s+(?:-|->|→|took|takes|taking|is taking|in|after|is|was)\s+"
     r"|\s*\.{2,80}\s*|\s*[(\[]\s{0,4}(?:took )?)"
     rf"{_SIGNED_TIME}(?:\s{{0,4}}[)\]])?(?:\s+-\s+timer ended)?\.?"
 )
@@ -56,7 +57,7 @@ _PARAMETERS = re.compile(
 _EQUALS = "\x01"
 #: What stands before a label in a list; what follows a duration; a duration that isn't one of each of something.
 _MARK = re.compile(r"^(?:[-*•+>|]|\d{1,4}[.)]) +")
-_REST = re.compile(rf"(?P<text>.{{0,240}}?[\s:=]{TIME}\.?)(?P<rest>(?:\s{{0,20}}[(\[/|,;]|\s\s+).{{0,400}})")
+_REST = re.compile(rf"(?P<text>.{{0,240}}?[\s:=]{TIME}\.?)(?P<rest>(?:\s{{0,20}}[(\[/|,;#┊]|\s\s+).{{0,400}})")
 #: A sentence behind a labelled time.
 _THEN = re.compile(rf"(?P<text>[^=:]{{1,120}}[=:]\s{{0,9}}{TIME})(?P<rest>\.\s{{1,4}}[A-Z].{{0,400}})")
 _IN_BRACKETS = re.compile(r"\([^()]{0,200}\)|\[[^\[\]]{0,200}\]")
@@ -68,7 +69,9 @@ _NUMBERED = re.compile(r"\d{1,2}[a-z][\s.:)]\s{0,3}[A-Za-z]{2}")
 _MOST_WORDS = 10
 
 #: How far repeats spread, behind their mean: `1.2 ± 0.1 ms`, `1.2 ms +- 0.1 ms`.
-_SPREAD = re.compile(rf"(?P<of_mean> ?(?:{UNITS}))?\s?(?:±|\+/?-)\s*(?:{NUMBER})(?P<of_spread> ?(?:{UNITS})\b)?")
+_SPREAD = re.compile(
+    rf"(?P<of_mean> ?(?:{UNITS}))?\s?(?:±|\+/?-)\s*(?P<spread>{NUMBER})(?P<of_spread> ?(?:{UNITS})\b)?"
+)
 #: A row of cells without headings whose first cell is a time: `| 7.43 ms | gemm |`.
 _FIRST = re.compile(rf"\| *(?P<number>{NUMBER}) ?(?P<unit>{UNITS}) *\| *(?P<label>[A-Za-z_][^|]{{0,199}}?) *\|?")
 _TIMED = re.compile(r"times?|latency|duration|runtime|elapsed")
@@ -90,6 +93,13 @@ _UNIT_FIRST = re.compile(
     rf"(?P<label>[A-Za-z][^:=|{{}}(\[]{{0,99}}?) ?[(\[](?:in )?(?P<unit>{UNITS})[)\]] ?[:=] ?(?P<number>{NUMBER})"
 )
 _CELLS_BEHIND = re.compile(r"(?P<label>\S.{0,199}?)(?P<cells>(?:\s{2,60}[\d.,]{1,30}%?){1,40})")
+#: A share between a label and its time; a statistic behind a label; labels that are rather several members of a line.
+_SHARED = re.compile(r"(?P<label>\S.{0,199}?)\s*[:=|]\s*(?P<share>\d{1,3}(?:\.\d{1,6})?) ?%(?:\s[\d.,]{1,20})?")
+_STATISTIC_BEHIND = re.compile(
+    r"(?i)(?P<label>\S.{0,199}?)\s{0,9}[(\[](?P<word>avg|average|mean|median|min|max)(?: ± σ)?[)\]]"
+)
+_ENDS_IN_FIGURE = re.compile(r":\s+\d[\d,]*\.\d+[A-Za-z]?$")
+_AMONG_OTHERS = re.compile(r"[:=]\s?[\[{'\"].*, ?\w+$")
 #: `[1/3] gemm`, and what is between labels of one line.
 _PLACE_IN_LIST = re.compile(r"^[\[(]\s?\d{1,6}\s?/\s?\d{1,6}\s?[\])]\s+")
 _GROUP = re.compile(r"(?P<name>\S.{0,99}?) ?[(\[](?P<parts>[^()\[\]]{0,400})[)\]]")
@@ -99,7 +109,7 @@ _WORDS = re.compile(r"[A-Za-z](?:[\w+.-]| (?! )){0,60}")
 _OTHER = re.compile(r"[^=:]{1,60}[=:]\s?\S.{0,80}|\d[\d.,]{0,30} ?[A-Za-z]{1,9}(?:/[a-z]{1,9})?\.?")
 #: Words of which no label is a name: what was done, and that it is a time. The name stands in a line above.
 _SAYS_TIME = re.compile(
-    r"(?i)(?:(?:time|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
+    r"(?i)(?:(?:time|range|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
     r"|device|total|avg|average|mean|median|min|minimum|best|max|maximum|processing|calculation|computation|wall|cost"
     r"|(?:of|over|for) \d{1,9} (?:runs|iterations|iters|calls|launches|times|reps))\b[\s:._-]*){1,6}"
 )
@@ -119,7 +129,13 @@ _OF_MANY = re.compile(r"\b(?:of|over|for) (?P<count>\d{1,9}) (?:runs|iterations|
 _COLON = re.compile(r"(?P<name>[A-Za-z0-9_(<`%][^:：]{0,120}(?:::?[^:：\s]{1,80}){0,9})[:：]")
 #: A setting, or a heading, above lines that are further indented.
 SETTING = re.compile(r"\s{0,40}(?:[A-Za-z][\w ]{0,30}:\s\S.{0,80}|[A-Za-z][^:]{0,80}:)")
-BANNER = re.compile(r"-{2,40}\s(?P<words>[^-\s].{0,120}?)\s-{2,40}")
+BANNER = re.compile(r"([-*#])\1{1,40}\s(?P<words>[^-*#\s].{0,120}?)\s\1{2,40}")
+#: A line that says what runs, in words that a program writes before each of several runs.
+_SAYS_SETTING = re.compile(
+    r"(?i)\s*(?P<word>running|loading model|testing|evaluating|test|case|config(?:uration)?|model|shape|input"
+    r"|problem size)"
+    r"(?: [a-z]{1,12})?\s?(?:[:=]\s?|\s)(?P<what>\S.{0,120})"
+)
 
 _ALONE = re.compile(TIME)
 _LONG = re.compile(
@@ -131,6 +147,21 @@ _DEBUG = re.compile(
 )
 
 
+#: What a time is spelled with, and says nothing of it: a unit in brackets, `around`; brackets around a whole line.
+_BRACKETED_UNIT = re.compile(rf"(?<=\d) ?[(\[](?P<unit>{UNITS})[)\]]")
+_ABOUT = re.compile(r"(?i)(?<=\s)(?:around|about|approximately|approx\.?|roughly|nearly|circa|~|≈) ?(?=\d)")
+_IN_FRAME = re.compile(rf"\[\s{{0,40}}(?P<label>[A-Za-z][^\[\]:=]{{0,80}}[:=]\s{{0,40}}{TIME})\](?P<rest>\s.{{1,80}})?")
+
+
+def _plainly(text: str) -> str:
+    """A line as it is spelled most: `time: 2.9 ms` for `time: 2.9 (ms)`, `[time: 2.9 ms]` and `time: about 2.9 ms`."""
+    if "(" in text or "[" in text:
+        text = _BRACKETED_UNIT.sub(r" \g<unit>", text)
+    text = _ABOUT.sub("", text)
+    framed = _IN_FRAME.fullmatch(text) if text.startswith("[") else None
+    return framed["label"] + (framed["rest"] or "") if framed else text
+
+
 def figures_of(text: str) -> list[Figure]:
     """Returns the durations on a line; none if it isn't such a line."""
     if "%c" in text or "\t" in text:
@@ -138,7 +169,7 @@ def figures_of(text: str) -> list[Figure]:
         if found and (dur := ns_of(found["number"], found["unit"])) is not None:
             args = {"output": found["output"].strip(), "size": int(found["size"]), "inputs": found["inputs"].strip()}
             return [Figure(found["label"], dur, on_device=True, args=args)]
-    rest = _without_prefix(text)
+    rest = _plainly(_without_prefix(text))
     tagged = _TAG.match(rest)
     tag = tagged["tag"] if tagged else None
     if tagged:
@@ -183,9 +214,9 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
         text = text[2:].rstrip("| ")
     if text.startswith("`") and text.endswith("`"):
         text = text.strip("`")
-    if figure := of_repeats(text) or _of_statistics(text) or _of_single(text, tagged=tagged):
+    if figure := of_repeats(text) or of_series(text) or _of_statistics(text) or _of_single(text, tagged=tagged):
         return [figure]
-    return _of_parts(text) or of_unit_ahead(text) or of_words(text) or of_times_first(text)
+    return _of_parts(text) or of_unit_ahead(text) or of_words(text) or of_times_first(text) or of_statement(text)
 
 
 def _of_parts(text: str) -> list[Figure]:
@@ -201,7 +232,10 @@ def _of_parts(text: str) -> list[Figure]:
     figures = [part for part in parts if part]
     if len(figures) == 1 and len(pieces) > 1 and not whole:
         return _among_others(figures[0], [piece for piece, part in zip(pieces, parts, strict=True) if not part])
-    names = {figure.name for figure in figures if not figure.statistics and not _NAMED_STATISTIC.fullmatch(figure.name)}
+    labels = [figure.name for figure in figures if not figure.statistics]
+    names = {
+        label for label in labels if not _NAMED_STATISTIC.fullmatch(label) and statistic_of(label) in ("", "total")
+    }
     if not all(are_labels) or len(figures) < max(len(parts), 2) or len(names) < len(figures):
         return []
     for figure in figures:
@@ -226,7 +260,8 @@ def _among_others(figure: Figure, others: list[str]) -> list[Figure]:
 
 def _of_single(text: str, *, tagged: bool) -> Figure | None:
     """The label of a line, or of a part of one, with its only time."""
-    single = _SPREAD.sub(lambda spread: spread["of_mean"] or spread["of_spread"] or "", text)
+    spread = _SPREAD.search(text)
+    single = _SPREAD.sub(lambda found: found["of_mean"] or found["of_spread"] or "", text)
     rate = _OF_EACH.sub(r"\g<time>", single)
     statistic = "avg" if rate != text else ""
     text, args = _without_rest(_PARAMETERS.sub(lambda pair: pair[0].replace("=", _EQUALS), rate))
@@ -234,7 +269,7 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     found = _CLEAR.fullmatch(text) or _UNIT_FIRST.fullmatch(text)
     if not found:
         bare = _BARE.fullmatch(text)
-        found = bare if bare and (tagged or " " not in bare["label"] or "  " in text) else None
+        found = bare if bare and (tagged or spread or " " not in bare["label"] or "  " in text) else None
     if not found:
         return None
     dur, label = ns_of(found["number"], found["unit"]), _label(found["label"], statement=found[0])
@@ -246,12 +281,22 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
         return None
     if not is_measured(label):
         return None
+    if not re.search(r"[^\W\d_]", label) or _ENDS_IN_FIGURE.search(label) or _AMONG_OTHERS.search(label):
+        return None
+    if shared := _SHARED.fullmatch(label):
+        label, args["percent"] = shared["label"], float(shared["share"])
+    if named := _STATISTIC_BEHIND.fullmatch(label):
+        label, statistic = named["label"], STATISTIC.get(named["word"].lower(), "")
     if cells := _CELLS_BEHIND.fullmatch(label):
         label, args["before"] = cells["label"], cells["cells"].strip()
     if named := _NAMED_STATISTIC.fullmatch(label):
         label, statistic = named["label"], STATISTIC[named["word"].lower()]
     statistic = statistic or _statistic_in(label) or ("avg" if _OF_REPEATS.search(args.get("rest", "")) else "")
+    statistic = statistic or ("avg" if spread else "")
     statistics = {statistic: float(dur)} if statistic else {}
+    if spread and statistic == "avg":
+        deviation = ns_of(spread["spread"], (spread["of_spread"] or spread["of_mean"] or found["unit"]).strip())
+        statistics |= {} if deviation is None else {"stddev": float(deviation)}
     if statistic and (many := _OF_MANY.search(label)):
         statistics["count"] = int(many["count"])
     return Figure(label, dur, on_device=False, args=args, statistics=statistics)
@@ -348,6 +393,31 @@ def named_in(text: str, below: str) -> str | None:
         return started["name"].strip()
     headed = (_HEADED if indent_of(below) > indent_of(text) else _COLON).fullmatch(rest)
     return headed["name"].strip("` ") if headed and not headed["name"].startswith("http") else None
+
+
+def says_setting(text: str) -> str:
+    """The first word of a line that says what the lines below it are of, `Loading model X`; '' for another line."""
+    found = _SAYS_SETTING.fullmatch(text) if len(text) < _LONGEST_SETTING else None
+    is_said = found is not None and not text.rstrip().endswith((".", ":", "...")) and "time" not in text.lower()
+    return found["word"].lower() if found and is_said else ""
+
+
+#: Characters of a line that says a setting.
+_LONGEST_SETTING = 160
+#: What a prompt is asked to measure: `julia> @benchmark f(x)`, `>>> %timeit f(x)`.
+PROMPT = re.compile(
+    r"(?:julia>|>>>|In \[\d{1,5}\]:)\s{0,9}(?:@benchmark|@btime|@time|%{0,2}timeit)\s{1,9}(?P<name>\S.{0,400})"
+)
+_OF_BLOCK = re.compile(r"[A-Za-z][^:.,;]{0,60}:")
+
+
+def is_heading_of_block(text: str) -> bool:
+    """Whether a line may be the heading of lines that are no further indented: `This PR:`, a few words."""
+    return _OF_BLOCK.fullmatch(text.rstrip()) is not None and text.count(" ") < _MOST_OF_HEADING
+
+
+#: Words of the heading of a block.
+_MOST_OF_HEADING = 6
 
 
 def indent_of(text: str) -> int:

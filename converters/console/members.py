@@ -35,6 +35,7 @@ _RATED = re.compile(
 )
 _BEGINS, _ENDS = ("begin", "start"), ("end", "stop")
 _TIMED = re.compile(rf"(?P<number>{NUMBER})(?P<unit>ns|us|ms|s),?")
+_STATISTIC_AMONG = re.compile(r"(?i)\((?:avg|mean|median|min|max|std|p\d\d) [\d.]+")
 _UNIT_AT_END = re.compile(r"_(?:ns|us|ms|s)$|(?:Ns|Us|Ms)$")
 #: A label of pairs: a few words.
 LABEL = re.compile(r"[^\s`]{1,80}(?: [^\s`]{1,80}){0,5}")
@@ -71,6 +72,8 @@ def of_pairs(text: str) -> list[Figure]:
         key: Decimal(value.replace(",", "")) for key, value in pairs.items() if re.fullmatch(rf"-?(?:{NUMBER})", value)
     }
     others = " ".join(_PAIR.sub(" ", text).split()).strip(" :,;|")
+    if others.count("(") != others.count(")") or _STATISTIC_AMONG.search(others):
+        return []
     times = [key for key in numbers if unit_of(key)]
     name_key = name_key_of(pairs)
     if len(times) > 1 and not name_key and not DEVICE.search(f"{others} {' '.join(times)}"):

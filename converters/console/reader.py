@@ -10,6 +10,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import is_total
 from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.titles import title_of
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -17,7 +18,18 @@ from . import are_stamps, is_page
 from .above import UnitAbove, joined
 from .boxes import RULE, Box, box_of, cells_of
 from .durations import Figure
-from .figures import BANNER, SETTING, figures_of, indent_of, is_time_alone, named_in, says_time_alone
+from .figures import (
+    BANNER,
+    PROMPT,
+    SETTING,
+    figures_of,
+    indent_of,
+    is_heading_of_block,
+    is_time_alone,
+    named_in,
+    says_setting,
+    says_time_alone,
+)
 from .members import DEVICE
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
@@ -36,11 +48,16 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 _UNDERLINE = re.compile(r"\s{0,9}(?:={3,200}|-{3,200})\s{0,9}")
 
 
+#: What a tool prints between a prompt and its figures.
+_OF_TOOL = re.compile(r"BenchmarkTools\.Trial\b")
+
+
 class _Settings:
     """The settings that stand above lines which are further indented, and the banner above all of these."""
 
     def __init__(self) -> None:
         self._banner: list[str] = []
+        self._said: dict[str, str] = {}  # first word -> a line that says what runs
         self._above: list[tuple[int, str]] = []
 
     def take(self, text: str, *, is_heading: bool) -> None:
@@ -48,16 +65,20 @@ class _Settings:
         indent = indent_of(text)
         while self._above and self._above[-1][0] >= indent:
             self._above.pop()
-        if banner := BANNER.fullmatch(text.strip()):
-            self._banner, self._above = [banner["words"]], []
+        if title := title_of(0, text):
+            self._banner, self._above = [title.text], []
+        elif banner := BANNER.fullmatch(text.strip()):
+            self._banner, self._above, self._said = [banner["words"]], [], {}
         elif is_heading and text.strip().endswith(":"):
             self._banner, self._above = [text.strip().rstrip(":").rstrip()], []
+        elif word := says_setting(text):
+            self._said = {key: said for key, said in self._said.items() if key != word} | {word: text.strip()}
         elif SETTING.fullmatch(text):
             self._above.append((indent, text.strip().rstrip(":")))
 
     def scope(self, indent: int) -> list[str]:
         """What a line with this indentation is below."""
-        return [*self._banner, *(text for own, text in self._above if own + 1 < indent)]
+        return [*self._banner, *self._said.values(), *(text for own, text in self._above if own + 1 < indent)]
 
 
 class _Console:
@@ -73,7 +94,9 @@ class _Console:
         self._has_stamps = are_stamps(source.sample())
         self._settings = _Settings()
         self._unit = UnitAbove()
+        self._held: tuple[Figure, list[str]] | None = None  # statistics to which lines below may add some
         self._labelled = ""  # the label of a time that stands in the line below it
+        self._is_prompt = False  # whether a prompt named it
         self._above: str | None = None  # what a line above says is timed below
         self._indent = self._named = 0  # of that line: its blanks, its number
 
@@ -92,6 +115,7 @@ class _Console:
             if not self._take_row(text):
                 self._take_line(line.number, text)
             yield from self._rows.ready()
+        self._release()
         yield from self._rows.rest()
 
     def _take_row(self, text: str) -> bool:
@@ -108,6 +132,7 @@ class _Console:
             return False
         row = self._box.row(text)
         if row:
+            self._release()
             name, figures = row
             on_device = any(DEVICE.search(head.text) for head in self._box.headings)
             kind = "total" if is_total(name) else "kernel" if on_device else "range"
@@ -135,7 +160,7 @@ class _Console:
             self._lines.skip("negative-duration", f"{min(figure.dur for figure in figures)} ns")
             return
         for figure in figures:
-            self._add(figure, self._settings.scope(indent_of(text)))
+            self._hold(figure, self._settings.scope(indent_of(text)))
             if figure.without:
                 detail = f"{figure.without} members of a list without a duration"
                 self._report.issue("unknown-kind", f"line {number}", detail, 0)
@@ -161,10 +186,22 @@ class _Console:
 
         Lines without a time that are indented below it are of the same thing; any other one ends it.
         """
-        self._settings.take(text, is_heading=_UNDERLINE.fullmatch(self._lines.peek() or "") is not None)
+        peeked = self._lines.peek() or ""
+        is_heading = _UNDERLINE.fullmatch(peeked) is not None or (
+            is_heading_of_block(text) and bool(figures_of(peeked))
+        )
+        self._settings.take(text, is_heading=is_heading)
+        if self._is_prompt and _OF_TOOL.match(text):
+            self._lines.structure()
+            return
+        self._is_prompt = False
         if self._above and indent_of(text) > self._indent:
             return
         self._above, self._labelled, self._indent, self._named = None, "", indent_of(text), number
+        if prompt := PROMPT.fullmatch(text.strip()):
+            self._above, self._is_prompt = prompt["name"].strip()[:_LONGEST_NAME], True
+            self._lines.structure()
+            return
         ahead = next((ahead for ahead in range(1, _MOST_BELOW) if (self._lines.peek(ahead) or "").strip()), 1)
         below = self._lines.peek(ahead) or ""
         if is_time_alone(below) and text.rstrip().endswith(":"):
@@ -181,6 +218,27 @@ class _Console:
         if name and len(found) == 1 and (not found[0].name or says_time_alone(found[0].name)):
             self._above = name
             self._lines.structure()
+
+    def _hold(self, figure: Figure, settings: list[str]) -> None:
+        """Adds a figure, and statistics of what a line above names once all of them are known: they are one row."""
+        held = self._held
+        is_one = bool(figure.statistics and figure.name == self._above)
+        is_same = held is not None and is_one and held[0].name == figure.name and held[1] == settings
+        if held and is_same and held[0].statistics.keys().isdisjoint(figure.statistics):
+            held[0].statistics |= figure.statistics
+            held[0].args |= {key: value for key, value in figure.args.items() if key not in held[0].args}
+            return
+        self._release()
+        if is_one:
+            self._held = figure, settings
+        else:
+            self._add(figure, settings)
+
+    def _release(self) -> None:
+        """Adds the statistics that were held."""
+        if self._held:
+            held, self._held = self._held, None
+            self._add(*held)
 
     def _add(self, figure: Figure, settings: list[str]) -> None:
         total = is_total(figure.name)

@@ -44,6 +44,14 @@ _REPEATED = re.compile(
     r"|prediction|token)\W{0,3}\d+\W?",
     re.IGNORECASE,
 )
+#: What stands where a name does, and is none: a mark, brackets around all, a rank or device, a place in a program's
+#: source, a key with its figure.
+_NO_NAME = re.compile(
+    r"[|>#*=~]|\(.*\)$|\W{0,2}(?:rank|gpu|device|pid|tid|thread|worker|node|proc|process)\W?\d+\W{0,2}$"
+    r"|\S*\.(?:cc|cpp|cu|cuh|cxx|c|hpp|h|hip|py|rs|go|js|ts|mm|swift|jl):\d+$|.*[:=]\s*\d[\d.,]*$",
+    re.IGNORECASE,
+)
+_SPREAD = re.compile(r"±|\+/-")
 _OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
 _NO_NAMES = frozenset(("in", "at", "for", "took", "is", "was", "after", "time", "elapsed"))
 #: So many placeholders in a pattern, and the lines are rather rows of a table without its headings.
@@ -168,6 +176,8 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     are_names = (
         all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
     )
+    if _SPREAD.search(text):
+        return None  # repeats of one thing, which add up to nothing
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None
     if any(map(_ON_HOST.search, fit)) and any(map(_ON_DEVICE.search, fit)):
@@ -188,16 +198,23 @@ def _are_below_settings(lines: Sequence[str], form: LinePattern) -> bool:
     """Whether lines of a form with the same name are below different lines that are less indented: settings of runs."""
     above: list[tuple[int, str]] = []
     places: dict[str, set[tuple[str, ...]]] = {}
+    before: dict[str, list[str]] = {}  # the line right above each time of a name, '' for another time
+    last = ""
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        if cells := form.cells(line):
+        cells = form.cells(line)
+        if cells:
+            before.setdefault(cells["name"], []).append(last)
+        last = "" if cells else line.strip()
+        if cells:
             settings = tuple(text for own, text in above if own < indent)
             places.setdefault(cells["name"], set()).update([settings] if settings else [])
             continue
         while above and above[-1][0] >= indent:
             above.pop()
         above.append((indent, line.strip()))
-    return any(len(settings) > 1 for settings in places.values())
+    are_headed = any(len(heads) > 1 and all(heads) and len({*heads}) == len(heads) for heads in before.values())
+    return are_headed or any(len(settings) > 1 for settings in places.values())
 
 
 def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:
@@ -209,6 +226,8 @@ def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:
 
 def _is_name(text: str) -> bool:
     """Whether a text may be a name: its brackets are closed, it doesn't begin with a time, it is no head of a log."""
+    if _NO_NAME.match(text):
+        return False
     closed = all(text.count(first) == text.count(last) for first, last in ("()", "[]", "{}"))
     is_word = text.lower() not in _NO_NAMES and (" " not in text or _WORD.search(text) is not None)
     plain = "||" not in text and not _FIGURE.fullmatch(text) and not _TIME.match(text)

@@ -7,6 +7,7 @@ tables              tables anywhere in a text, a `Row` at a time: `candidates` r
                     LaTeX and wikis, `wrapped` joins rows of several lines; `titles` finds the titles above a table,
                     and for probes the lines with telling words
 trees               times of things within things: what each takes by itself, and with what is within it
+variants            tables of one thing in several settings: figures under the names of these, which are no sum
 proofs              what figures prove: columns of rows without headings, the unit of shares, which rows are sums
 headings            headings and their units as fields of the model, the figures in a row's cells; those of CSV tables
 forms               declarations: forms of lines, patterns with named groups, as formats

@@ -145,6 +145,9 @@ def heading(text: str) -> Heading:
             return Heading(text, name, unit)
         if per := _PER.fullmatch(unit):
             return Heading(text, f"{name} per {per[2]}" if per[2] else name, (per[1] or per[3]).lower())
+        what, _, last = unit.rpartition(",")
+        if what and is_time(last.strip()):
+            return Heading(text, f"{name} {what.strip()}", last.strip().lower())
     if _ALONE.fullmatch(text):
         return Heading(text, "", text.lower())
     if found := _ENGLISH.fullmatch(text) or _QUOTIENT.fullmatch(text):
@@ -310,11 +313,12 @@ _REMARK = re.compile(r" ?(?:\([^()]{0,60}\)|\[[^\[\]]{0,60}\]|[*†‡§¹²³^!
 _ARROW = re.compile(r"\s{0,4}(?:→|->|=>|⟶)\s{0,4}")
 _RATE = re.compile(rf"({_NUMBER}\s{{0,4}}(?:{TIME_WORDS}))\s{{0,4}}(?:/|per)\s{{0,4}}[A-Za-z]+", re.IGNORECASE)
 _PART = re.compile(
-    r"(\d+(?:\.\d+)?)\s{0,4}(d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|ms|us|µs|μs|ns)(?![A-Za-z])\s{0,4}"
+    r"(\d+(?:\.\d+)?)\s{0,4}(d|hours?|hrs?|h|minutes?|mins?|m|(?:milli|micro|nano)?seconds?|secs?|s|ms|us|µs|μs|ns)"
+    r"(?![A-Za-z]),?\s{0,4}"
 )
 #: Minutes and seconds, perhaps after hours of one digit: 10:00:05 is rather a time of day.
 _CLOCK = re.compile(r"(?:(\d):)?([0-5]?\d):([0-5]\d(?:\.\d+)?)")
-_MINUTES = re.compile(r"\d ?(?:d|h|hours?|hrs?|m|mins?|minutes?)(?![A-Za-z])")
+_MINUTES = re.compile(r"\d ?(?:d|h|hours?|hrs?|m|mins?|minutes?)(?![A-Za-z])|\d ?[a-z]{0,5}seconds?[, ]{1,4}\d")
 _LONG_UNITS = {"d": 86_400, "h": 3600, "m": 60}
 _PERCENT = re.compile(rf"[(\[]\s{{0,4}}({_NUMBER})\s{{0,4}}%\s{{0,4}}[)\]]\s{{0,4}}$")
 
@@ -342,6 +346,26 @@ def figure(cell: str) -> Quantity | None:
     if rate := _RATE.fullmatch(text):
         text = rate.group(1)
     return cell_quantity(text) or _long_time(text)
+
+
+_RANGE = re.compile(
+    rf"(?P<low>\d[\d,.]*) ?(?P<unit>{TIME_WORDS})?\s?(?:[–—-]|\.\.\.?|…|to)\s?"
+    rf"(?P<high>\d[\d,.]*) ?(?P<last>{TIME_WORDS})",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=16_384)
+def bounds(cell: str) -> tuple[Quantity, Quantity] | None:
+    """The ends of a range of times, `0.09-0.28 ms`; None for another cell."""
+    if len(cell) > 60 or not (found := _RANGE.fullmatch(cell.strip(" *_`\t"))):
+        return None
+    low, high = quantity(found["low"]), quantity(found["high"])
+    if not low or not high or not is_time(found["last"]):
+        return None
+    ends = low._replace(unit=found["unit"] or found["last"]), high._replace(unit=found["last"])
+    times = [time for end in ends if (time := nanoseconds(end.number, end.unit)) is not None]
+    return ends if len(times) == 2 and times[0] <= times[1] else None
 
 
 def before_and_after(cell: str) -> list[tuple[str, str]]:

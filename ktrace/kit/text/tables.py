@@ -548,13 +548,12 @@ class _Scan:
             cells = table.cells(whole.pieces)
             indent = 0
             if table.is_tree:
-                indent, cells[table.name_column] = indented(
-                    self._name_piece(table.layout, line.text, table.name_column)
-                )
+                indent, cells[table.name_column] = indented(self._name_piece(table, line.text))
             yield Row(table, line.number, cells, indent)
 
-    def _name_piece(self, layout: Layout, text: str, column: int) -> str:
+    def _name_piece(self, table: Table, text: str) -> str:
         """The name in a row with the blanks around it; '' if the layout doesn't keep these."""
+        layout, column = table.layout, table.name_column
         if isinstance(layout, (Spaces, Edges, Words)) and column == 0:
             found = layout.split(text) or [""]
             return text[: text.find(found[0]) + len(found[0])] if found[0] else ""
@@ -564,7 +563,8 @@ class _Scan:
             gap = begin - len(text[:begin].rstrip()) - _GAP  # a longer number shifts the name
             return " " * min(begin - layout.spans[-1][0], gap) + name if name else ""
         pieces = layout.split(text) if isinstance(layout, (Pipes, Dashes, Delimited)) else None
-        return pieces[column] if pieces and column < len(pieces) else ""
+        surplus = max(len(pieces or ()) - len(table.headings), 0)  # a name with pipes, such as `|- gemm`
+        return layout.joint.join(pieces[column : column + surplus + 1]) if pieces else ""
 
     def _is_tree(self, table: Table, ahead: int) -> bool:
         """Whether the names of the first rows, from that line on, are indented as those of a tree."""
@@ -576,7 +576,7 @@ class _Scan:
             if text is None or not (text.strip() or isinstance(table.layout, Pipes)):
                 break
             pieces = None if is_rule(text) else table.layout.split(text)
-            name = self._name_piece(table.layout, text, table.name_column)
+            name = self._name_piece(table, text)
             if pieces and name.strip() and not is_total(name):
                 names.append(name)
                 read = figure(table.cells(pieces)[column]) if column is not None else None

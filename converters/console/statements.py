@@ -1,0 +1,160 @@
+"""Lines that say several things of one subject: keys with values, of which some are times.
+
+[rank 1] dispatch bandwidth: 42.2 GB/s, avg_t=521.9 us, min_t=517.4 us     statistics of what the rate is of
+gemm(v2): ['0.5', '0.25'], time:3.5 ms, TFLOPS:40                          a time of what stands before its results
+profile (n=60): barrier=0.2ms (max 0.3)  wait=8.3ms                        keys that are names, with statistics behind
+Range (min … max):  1.4 μs …  5.1 μs                                       keys, then values in the same order
+
+A line is read if each of its times has a key; what else it says are arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.kit.text.headings import spelling
+from ktrace.kit.text.measured import is_measured
+
+from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
+
+_LONGEST, _MOST_WORDS = 2000, 8
+
+_STATISTICS = STATISTIC | {"σ": "stddev", "mdev": "stddev", "ave": "avg"}
+#: Words of a key that say that its value is a time.
+_OF_TIME = frozenset(("t", "time", "times", "latency", "lat", "dur", "duration", "elapsed", "runtime", "cost", "took"))
+_OF_RATES = re.compile(r"(?i)\s*(?:bandwidth|throughput|bus ?bw|alg ?bw|rate|speed|performance)$")
+
+_ANY_TIME = re.compile(rf"(?<![\w.]){TIME}(?![\w/])")
+#: A key and a time, and what is behind it in brackets; a key and another value; a statistic in brackets.
+_TIMED = re.compile(
+    rf"(?P<key>[^\W\d][^=:]{{0,99}}?)\s*(?:[=:]\s*|\s+)(?P<number>{NUMBER}) ?(?P<unit>{UNITS})(?![\w/])"
+    r"(?P<rest>(?:\s*[(\[][^()\[\]]{0,80}[)\]])*)\.?"
+)
+_PAIR = re.compile(r"(?P<key>\(?[^\W\d][^=:]{0,99}?)\s*[=:]\s*(?P<value>\S.{0,400})", re.DOTALL)
+_BEHIND = re.compile(rf"[(\[]\s*(?P<key>[A-Za-z]\w{{1,6}})\s?[=:]?\s?(?P<number>{NUMBER})\s?(?P<unit>{UNITS})?\s*[)\]]")
+_BEFORE_PAIR = re.compile(
+    r"(?:(?<=[\d)\]\"'%:])|(?<=[\d ]s)|(?<=[\d ][mnu]s))\s+(?=[A-Za-z_][\w/.]{0,40}[=:]\s?[\d.'\"\[]+)"
+)
+_BARE_NUMBER = re.compile(rf"(?:{NUMBER})[.,]?")
+_NAME = re.compile(r"[^\W\d](?:.*[\w)\]>])?")
+
+_KEY = r"(?:" + "|".join(sorted(_STATISTICS, key=len, reverse=True)) + ")"
+_BETWEEN = r"\s{0,9}(?:,|/|…|\.{2,3}|±|\+/-|\|)\s{0,9}"
+_SERIES = re.compile(
+    rf"(?P<label>[A-Za-z].{{0,99}}?)??\s{{0,9}}[(\[]?(?P<keys>{_KEY}(?:{_BETWEEN}{_KEY}){{1,5}})[)\]]?\s{{0,4}}[:=]\s{{0,20}}"
+    rf"(?P<values>(?:{NUMBER}) ?(?:{UNITS})?(?:{_BETWEEN}(?:{NUMBER}) ?(?:{UNITS})?){{1,5}})(?:\s{{1,40}}[┊|(\[].*)?",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(rf"(?P<number>{NUMBER}) ?(?P<unit>{UNITS})?")
+
+
+def of_series(text: str) -> Figure | None:
+    """`Range (min … max): 1.4 μs … 5.1 μs`: statistics, and their values in the same order; one of these has a unit."""
+    found = _SERIES.fullmatch(text) if len(text) < _LONGEST else None
+    if not found:
+        return None
+    keys = [_STATISTICS[key.lower()] for key in re.split(_BETWEEN, found["keys"])]
+    values = [_VALUE.fullmatch(value.strip()) for value in re.split(_BETWEEN, found["values"])]
+    units = [value["unit"] for value in values if value and value["unit"]]
+    if len(values) != len(keys) or len({*keys}) < len(keys) or not units or "count" in keys or not is_measured(text):
+        return None
+    statistics: dict[str, float] = {}
+    for key, value in zip(keys, values, strict=True):
+        dur = ns_of(value["number"], value["unit"] or units[-1]) if value else None
+        if dur is None:
+            return None
+        statistics[key] = float(dur)
+    first = next(key for key in ("avg", "median", "total", *keys) if key in statistics)
+    number = values[keys.index(first)]
+    dur = ns_of(number["number"], number["unit"] or units[-1]) if number else None
+    return Figure((found["label"] or "").strip(), dur, statistics=statistics) if dur is not None else None
+
+
+def statistic_of(key: str) -> str:
+    """The statistic that a key is, without words of time: avg for `avg_t` and `Mean time`; '' for a name."""
+    words = [word for word in spelling(key).split() if word not in _OF_TIME]
+    return _STATISTICS.get(words[0], "") if len(words) == 1 else ""
+
+
+def says_time(key: str) -> bool:
+    """Whether a key has words of time alone: `time`, `elapsed time`."""
+    return {*spelling(key).split()} <= _OF_TIME
+
+
+def of_statement(text: str) -> list[Figure]:
+    """The times of a line, each with its key; [] if one of them has none, or if nothing says what statistics are of."""
+    if len(text) > _LONGEST or not _ANY_TIME.search(text):
+        return []
+    figures: list[Figure] = []
+    args: dict[str, Any] = {}
+    subject = ""
+    for piece in _pieces(text):
+        timed = _TIMED.fullmatch(piece)
+        if not timed:
+            if _ANY_TIME.search(piece):
+                return []
+            pair = _PAIR.fullmatch(piece)
+            if not pair:
+                subject = piece.rstrip(":") if _NAME.fullmatch(piece.rstrip(":")) else subject
+            else:
+                args[pair["key"]] = pair["value"]
+                subject = subject if _BARE_NUMBER.fullmatch(pair["value"]) else _OF_RATES.sub("", pair["key"])
+            continue
+        dur = ns_of(timed["number"], timed["unit"])
+        if dur is None or not is_measured(timed["key"]):
+            return []
+        statistic = statistic_of(timed["key"])
+        is_of_subject = bool(statistic and (subject or statistic != "total")) or says_time(timed["key"])
+        name = subject if is_of_subject else timed["key"].strip()
+        if not _is_name(name):
+            return []
+        last = figures[-1] if figures and figures[-1].name == name else None
+        statistics = {statistic or "total": float(dur)} | _behind(timed["rest"], timed["unit"])
+        if last and statistic and statistic not in last.statistics:
+            last.statistics |= statistics
+        elif last:
+            return []
+        else:
+            figures.append(Figure(name, dur, statistics=statistics))
+    for figure in figures:
+        figure.args |= args
+    return figures if len({figure.name for figure in figures}) == len(figures) else []
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text may be what times are of: a few words, no sentence, brackets that are closed."""
+    closed = all(text.count(first) == text.count(last) for first, last in ("()", "[]", "{}"))
+    return bool(text) and closed and len(text.split()) <= _MOST_WORDS and ". " not in text and is_measured(text)
+
+
+def _behind(text: str, unit: str) -> dict[str, float]:
+    """The statistics in brackets behind a time, in its unit unless they have one."""
+    found: dict[str, float] = {}
+    for member in _BEHIND.finditer(text):
+        key = _STATISTICS.get(member["key"].lower(), "count")
+        dur = ns_of(member["number"], member["unit"] or unit)
+        if key not in ("count", "total") and dur is not None:
+            found[key] = float(dur)
+    return found
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The parts of a line: between commas, bars and wide gaps that aren't in brackets, and before keys."""
+    depth = begin = at = 0
+    while at < len(text):
+        sign = text[at]
+        depth += (sign in "([{") - (sign in ")]}")
+        is_gap = text.startswith("  ", at) and text[begin:at].rstrip()[-1:] not in (":", "=", "")
+        is_mark = sign in ",;|·" and (text[at + 1 : at + 2].isspace() or text[at - 1 : at].isspace())
+        if depth <= 0 and (is_gap or is_mark):
+            yield from _split(text[begin:at])
+            begin = at + 1
+        at += 1
+    yield from _split(text[begin:])
+
+
+def _split(text: str) -> Iterator[str]:
+    """A part at the blanks before its further keys."""
+    yield from (piece for part in _BEFORE_PAIR.split(text.strip()) if (piece := part.strip(" ,;|")))

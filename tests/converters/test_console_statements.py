@@ -1,0 +1,158 @@
+"""Lines that say several things of one subject, units in sentences above, what stands above lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktrace.converters.console.figures import figures_of
+from ktrace.errors import KtraceError
+from ktrace.trace import read
+
+
+def _rows(text: str, tmp_path: Path) -> list[dict[str, Any]]:
+    path = tmp_path / "a.txt"
+    path.write_text(text, "utf-8")
+    rows: list[dict[str, Any]] = read(path).summaries.to_dict("records")
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "[rank 1] send + recv bandwidth: 42.2 GB/s, avg_t=521.5 us, min_t=517 us, max_t=527 us",
+            {"send + recv": {"avg": 521_500, "min": 517_000, "max": 527_000}},
+        ),
+        (
+            "send bandwidth: 5.9 GB/s, avg_t=629 us | recv bandwidth: 32.5 GB/s, avg_t=221 us",
+            {"send": {"avg": 629_000}, "recv": {"avg": 221_000}},
+        ),
+        ("gemm(v2): ['-0.5', '0.25 '], time:3.5 ms, TFLOPS:40.5 (+44%)", {"gemm(v2)": {"total": 3_500_000}}),
+        (
+            "profile (n=60): lock=0.25ms (max 0.5)  wait=8.5ms",
+            {"lock": {"total": 250_000, "max": 500_000}, "wait": {"total": 8_500_000}},
+        ),
+        ("sort: flops=3, avg=1.5 ms, min=1 ms", {"sort": {"avg": 1_500_000, "min": 1_000_000}}),
+        ("sort: min=1.5 ms, max=3 ms", {"sort": {"min": 1_500_000, "max": 3_000_000}}),
+        ("Range (min … max):  1.5 μs …  5.25 μs  ┊ GC: 0.00%", {"Range": {"min": 1500, "max": 5250}}),
+        ("rtt min/avg/max/mdev = 0.5/1.5/2.5/0.25 ms", {"rtt": {"min": 5e5, "avg": 15e5, "max": 25e5, "stddev": 25e4}}),
+    ],
+)
+def test_the_times_of_a_line_with_their_keys(line: str, expected: dict[str, dict[str, float]]) -> None:
+    assert {figure.name: figure.statistics for figure in figures_of(line)} == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "avg_t=521.5 us, min_t=517 us",  # of nothing
+        "the job started, and 3 ms later, it stopped: 5 ms was the limit",
+        "send bandwidth: 5.9 GB/s, 629 us | recv bandwidth: 32.5 GB/s, 221 us",  # times without keys
+        "retry: timeout=30 s, interval=5 ms",
+        "rtt min/avg/max = 0.5/1.5 ms",
+        "min/avg/max = 0.5/1.5/2.5",
+        "see rfc (avg, max): 3, 5",
+    ],
+)
+def test_a_line_whose_times_have_no_keys_is_not_read(line: str) -> None:
+    assert not [figure for figure in figures_of(line) if figure.name]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "dur"),
+    [
+        ("Average kernel time on GPU: 2.5 (ms)", "Average kernel time on GPU", 2_500_000),
+        ("session.run() is taking around 9ms.", "session.run()", 9_000_000),
+        ("[  reading:     0.5 s] ( 79.23%)", "reading", 500_000_000),
+        ("Opaque Pass: **30.2%** (5ms)", "Opaque Pass", 5_000_000),
+        ("Depth of Field: 8.4% 1.4 (1.5ms)", "Depth of Field", 1_500_000),
+        ("unpack relu: 0.5 ms # f16x8", "unpack relu", 500_000),
+        ("    |==> umap::knnGraph              :   0.5 s", "umap::knnGraph", 500_000_000),
+        ("Time  (median):     1.5 μs   ┊ GC (median):    0.00%", "Time", 1500),
+    ],
+)
+def test_one_time_however_it_is_spelled(line: str, name: str, dur: int) -> None:
+    (figure,) = figures_of(line)
+    assert (figure.name, figure.dur) == (name, dur)
+
+
+def test_a_spread_makes_an_average(tmp_path: Path) -> None:
+    rows = _rows(
+        "Processing times:\nPose Estimation 0.5s ± 0.125\nBundle Adjustment 2s ± 0.25\nTrack 1s ± 1\n", tmp_path
+    )
+    assert [(row["kind"], row["name"], row["avg"], row["stddev"]) for row in rows] == [
+        ("metric", "Pose Estimation", 5e8, 125e6),
+        ("metric", "Bundle Adjustment", 2e9, 25e7),
+        ("metric", "Track", 1e9, 1e9),
+    ]
+
+
+def test_a_sentence_above_states_the_unit(tmp_path: Path) -> None:
+    text = "The performance results for tensor {4, 4} in micro sec were : \n\n"
+    text += "hipMemcpy = 29717\nhipMemset = 1\nfill = 174\n"
+    assert {row["name"]: row["total"] for row in _rows(text, tmp_path)} == {
+        "hipMemcpy": 29_717_000,
+        "hipMemset": 1000,
+        "fill": 174_000,
+    }
+    text = "These are the different times (in seconds) in one training step:\n```\n"
+    text += "Forward: 0.5,\nBackward: 4e-6,\nLoad: 2\n```\n"
+    assert [row["total"] for row in _rows(text, tmp_path)] == [5e8, 4000, 2e9]
+    with pytest.raises(KtraceError):
+        _rows(text.replace("(in seconds)", ""), tmp_path)
+    with pytest.raises(KtraceError):  # no times
+        _rows(text.replace("different times", "different sizes"), tmp_path)
+
+
+def test_headings_and_settings_say_what_runs(tmp_path: Path) -> None:
+    text = "main branch:\nmxfp4 x mxfp4: 61 sec\n\nThis PR:\nmxfp4 x mxfp4: 33 sec\nnvfp4 x nvfp4: 34.5 sec\n"
+    assert [(list(row["scope"]), row["total"]) for row in _rows(text, tmp_path)] == [
+        (["main branch"], 61e9),
+        (["This PR"], 33e9),
+        (["This PR"], 34.5e9),
+    ]
+    text = "".join(
+        f"Loading model {name}\nparameters: {n}\ndecoding time: {n}.5 s\n" for n, name in enumerate("abc", 1)
+    )
+    rows = _rows(text, tmp_path)
+    assert [(list(row["scope"]), row["total"]) for row in rows] == [
+        (["Loading model a"], 1.5e9),
+        (["Loading model b"], 2.5e9),
+        (["Loading model c"], 3.5e9),
+    ]
+    assert {row["kind"] for row in rows} == {"metric"}
+
+
+def test_what_a_prompt_measures_is_one_row(tmp_path: Path) -> None:
+    text = "julia> @benchmark f(x)\nBenchmarkTools.Trial: \n  memory estimate:  0 bytes\n  --------------\n"
+    text += "  minimum time:     460 ns (0.00% GC)\n"
+    text += "  median time:      465 ns (0.00% GC)\n  mean time:        470 ns (0.00% GC)\n"
+    (row,) = _rows(text, tmp_path)
+    assert (row["name"], row["min"], row["median"], row["avg"]) == ("f(x)", 460, 465, 470)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# 0.5 seconds (284.10 k allocations: 17 MiB)\n# 0.25 seconds (7 k)\n# 0.75 seconds (8 k allocations)\n",
+        "./a.cc:68 took 5 ms\n./a.cc:68 took 6 ms\n./a.cc:68 took 7 ms\n./a.cc:68 took 8 ms\n",
+    ],
+)
+def test_what_is_no_name(text: str, tmp_path: Path) -> None:
+    try:
+        rows = _rows(text, tmp_path)
+    except KtraceError:
+        return
+    assert {row["kind"] for row in rows} == {"metric"}
+
+
+def test_times_of_ranks_are_of_what_the_line_says(tmp_path: Path) -> None:
+    text = "".join(
+        f"[rank {n}] send bandwidth: 4{n}.2 GB/s, avg_t=52{n} us, min_t=517 us, max_t=527 us\n" for n in range(4)
+    )
+    rows = _rows(text, tmp_path)
+    assert {(row["name"], row["kind"], row["min"]) for row in rows} == {("send", "metric", 517_000)}
+    assert [row["avg"] for row in rows] == [520_000, 521_000, 522_000, 523_000]

@@ -1,0 +1,124 @@
+"""Tables of one thing in several settings: figures under the names of these, no sum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ktrace.errors import KtraceError
+from ktrace.kit.text.headings import bounds, figure, heading
+from ktrace.trace import read
+
+
+def _rows(text: str, tmp_path: Path) -> list[dict[str, Any]]:
+    path = tmp_path / "t.md"
+    path.write_text(text, "utf-8")
+    rows: list[dict[str, Any]] = read(path).summaries.to_dict("records")
+    return rows
+
+
+def _figures(text: str, tmp_path: Path, field: str = "avg") -> dict[str, float]:
+    rows = _rows(text, tmp_path)
+    assert {row["kind"] for row in rows} == {"metric"}
+    return {row["name"]: row[field] for row in rows if not pd.isna(row.get(field))}
+
+
+CROSSED = (
+    "| method | type | time (us) | bandwidth |\n|--|--|--|--|\n| naive | float | 298.5 | 85% |\n"
+    "| packed | float | 284 | 89% |\n| naive | half | 237.25 | 52% |\n| packed | half | 140.75 | 87% |\n"
+)
+
+
+def test_each_name_in_each_setting_is_a_figure(tmp_path: Path) -> None:
+    found = _figures(CROSSED, tmp_path)
+    assert found["method naive, type half, time (us)"] == 237_250
+    assert len(found) == 4
+
+
+def test_a_launch_for_each_row_is_a_sum(tmp_path: Path) -> None:
+    """Layers of two types, not each in each shape: what a network takes."""
+    text = CROSSED.replace("method", "layer").replace("| packed | half | 140.75 | 87% |\n", "")
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"op"}
+
+
+def test_all_parameters_are_in_a_name_and_measures_are_not(tmp_path: Path) -> None:
+    text = "| M | K | size (GB) | a us | b us |\n|--|--|--|--|--|\n| 64 | 128 | 0.25 | 1.5 | 2 |\n"
+    text += "| 128 | 128 | 0.5 | 3 | 4 |\n| 256 | 64 | 0.75 | 5 | 6 |\n"
+    found = _figures(text, tmp_path)
+    assert found["M 256, K 64, b us"] == 6000
+    assert _rows(text, tmp_path)[0]["args"] is not None
+
+
+def test_a_time_for_each_value_of_one_parameter(tmp_path: Path) -> None:
+    text = "Seq Length |  Time (ms) | TFLOP/s\n---|---|---\n 512 | 2.25 | 7.3\n 1024 | 9.5 | 7.2\n"
+    assert _figures(text, tmp_path) == {"Seq Length 512, Time (ms)": 2_250_000, "Seq Length 1024, Time (ms)": 9_500_000}
+    with pytest.raises(KtraceError):  # how long it has run
+        _rows(text.replace("Time (ms)", "Elapsed time (ms)"), tmp_path)
+
+
+def test_the_whole_beside_its_parts_is_no_sum_over_backends(tmp_path: Path) -> None:
+    text = "| | wait | commit | total |\n|--|--|--|--|\n| `vulkan` | 8.25 ms | 0.25 ms | 8.5 ms |\n"
+    text += "| `egl` | 10 ms | 0.5 ms | 10.5 ms |\n"
+    assert _figures(text, tmp_path)["egl, total"] == 10_500_000
+
+
+def test_the_ends_of_a_range_of_times(tmp_path: Path) -> None:
+    text = "| splats | CPU | GPU |\n|--|--|--|\n| 4,096 | 0.25 ms | **0.5–0.75 ms** |\n| 9,000 | 2 ms | 1–2.5 ms |\n"
+    assert _figures(text, tmp_path)["splats 9,000, CPU"] == 2_000_000
+    assert _figures(text, tmp_path, "max")["splats 9,000, GPU"] == 2_500_000
+    assert _figures(text, tmp_path, "min")["splats 9,000, GPU"] == 1_000_000
+
+
+@pytest.mark.parametrize("cell", ["2–1 ms", "1-2", "2024-11-12", "-1 ms", "a-b ms", "1-2 GB"])
+def test_what_is_no_range_of_times(cell: str) -> None:
+    assert bounds(cell) is None
+
+
+def test_times_of_several_devices_of_a_model(tmp_path: Path) -> None:
+    text = "| model | cpu time(single thread, ms) | gpu time(ms) |\n|--|--|--|\n"
+    text += "| a | 88 | 12 |\n| b | 55 | |\n| c | 9 | 3 |\n"
+    found = _figures(text, tmp_path)
+    assert found == {
+        "a, cpu time(single thread, ms)": 88e6,
+        "a, gpu time(ms)": 12e6,
+        "b, cpu time(single thread, ms)": 55e6,
+        "c, cpu time(single thread, ms)": 9e6,
+        "c, gpu time(ms)": 3e6,
+    }
+
+
+def test_a_row_for_each_figure_has_the_unit_in_its_name(tmp_path: Path) -> None:
+    text = "| Counter | base | new |\n|--|--|--|\n| GPU Time (µs) | 263.75 | **181** |\n| Occupancy % | 33.5 | 23 |\n"
+    assert _figures(text, tmp_path) == {"GPU Time, base": 263_750, "GPU Time, new": 181_000}
+    assert _figures(text, tmp_path, "value") == {"Occupancy, base": 33.5, "Occupancy, new": 23}
+    with pytest.raises(KtraceError):  # what is set
+        _rows(text.replace("GPU Time", "Timeout of time"), tmp_path)
+
+
+def test_a_speedup_compares_the_rows(tmp_path: Path) -> None:
+    text = "| kernel | time (us) | speedup |\n|--|--|--|\n| v0 | 990.5 | |\n| v1 | 479.5 | 2.06 |\n"
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"metric"}
+    assert {row["kind"] for row in _rows(text.replace("speedup", "grid"), tmp_path)} == {"kernel"}
+
+
+def test_a_branch_of_a_tree_with_a_pipe(tmp_path: Path) -> None:
+    text = "name | gpu_time_us | calls\n====================\nGraph | 400.00 | 1\n"
+    text += "|- norm | 100.00 | 4\n|- gemm | 250.00 | 2\n"
+    rows = {(row["name"], row["metric"]): row["total"] for row in _rows(text, tmp_path)}
+    assert rows == {
+        ("Graph", "duration"): 50_000,
+        ("Graph", "inclusive"): 400_000,
+        ("norm", "duration"): 100_000,
+        ("gemm", "duration"): 250_000,
+    }
+
+
+def test_units_in_words_and_after_a_comma() -> None:
+    assert figure("68 microseconds, 641 nanoseconds") == figure("0.000068641 s")
+    assert (heading("cpu time(single thread, ms)").name, heading("cpu time(single thread, ms)").unit) == (
+        "cpu time single thread",
+        "ms",
+    )
