@@ -257,9 +257,9 @@ def recognised(sample: Sample, text: str) -> Match | None:
         keys = first(text)
         if keys and (report := _report_kind(tuple(map(heading, keys)))):
             return Match(Score.DIALECT, f"is {kind} with the headings of an nsys {report}")
-    for table in find_tables(sample, columns_of):
-        title = next(filter(None, (_TITLE.search(without_prefix(line)) for line in sample.lines)), None)
-        if title:
+    for number, table in enumerate(find_tables(sample, columns_of)):
+        titles = (_TITLE.search(without_prefix(line)) for line in sample.lines) if number == 0 else ()
+        if title := next(filter(None, titles), None):
             return Match(Score.DIALECT, f"has the title '{title.group().strip(' *:')}' of an nsys report")
         if report := _report_kind(table.headings):
             return Match(Score.DIALECT, f"has the headings of an nsys {report} (line {table.line})")

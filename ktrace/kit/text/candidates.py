@@ -190,9 +190,11 @@ def _between_gaps(text: str, chunks: int, first: int, peek: Callable[[int], str 
     if len(rows) < _FEWEST_ROWS or _NUMBER.search(text):
         return
     lines = [text, *rows]
-    width = max(map(len, lines))
-    inked = [any(not line[at : at + 1].isspace() for line in lines if at < len(line)) for at in range(width)]
-    runs = [found.span() for found in _WORD.finditer("".join("x" if ink else " " for ink in inked))]
+    inked = bytearray(b" " * max(map(len, lines)))
+    for line in lines:
+        for begin, end in map(re.Match.span, _WORD.finditer(line)):
+            inked[begin:end] = b"x" * (end - begin)
+    runs = [found.span() for found in _WORD.finditer(inked.decode())]
     columns: list[tuple[int, int]] = []
     for begin, end in runs:
         is_column = text[begin:end].strip() and any(row[begin:end].strip() for row in rows)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
+from ktrace.converters.nsys_stats import reports
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample
@@ -205,3 +206,18 @@ def test_tables_of_others_are_not_claimed(text: str) -> None:
     claims = detect_sample(Sample("x.txt", text.encode()), builtin_formats())
     claimed = [claim.format for claim in claims if claim.score > Score.NEAR]
     assert claimed and "nsys-stats" not in claimed
+
+
+def test_a_title_is_looked_for_once_however_many_tables_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    class Title:
+        @staticmethod
+        def search(line: str) -> None:
+            looked_at.append(line)
+
+    monkeypatch.setattr(reports, "_TITLE", Title)
+    table = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"k",3,3000,1000,10.5\n\n'
+    of_nobody = Sample("some.csv", (table * 20).encode())
+    assert reports.recognised(of_nobody, of_nobody.text or "") is None
+    assert looked_at == of_nobody.lines
