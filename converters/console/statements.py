@@ -124,7 +124,7 @@ def of_statement(text: str) -> list[Figure]:
                 subject = subject if _BARE_NUMBER.fullmatch(pair["value"]) else _OF_RATES.sub("", pair["key"])
             continue
         dur = ns_of(timed["number"], timed["unit"])
-        if dur is None or not is_measured(timed["key"]):
+        if dur is None or not is_measured(timed["key"]) or _ANY_TIME.search(timed["key"]):
             return []
         statistic = statistic_of(timed["key"])
         is_of_subject = bool(statistic and (subject or statistic != "total")) or says_time(timed["key"])

@@ -53,6 +53,7 @@ def test_the_times_of_a_line_with_their_keys(line: str, expected: dict[str, dict
         "send bandwidth: 5.9 GB/s, 629 us | recv bandwidth: 32.5 GB/s, 221 us",  # times without keys
         "retry: timeout=30 s, interval=5 ms",
         "rtt min/avg/max = 0.5/1.5 ms",
+        "mlp\t\t2.75s\t0.5s",  # columns
         "min/avg/max = 0.5/1.5/2.5",
         "see rfc (avg, max): 3, 5",
     ],
