@@ -762,14 +762,7 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         name, figures.columns["count"] = counted
     if name in table.sums:
         kind, copy_kind = "total", None
-    elif any(
-        (
-            _are_of_one_launch(figures),
-            _are_no_sum(figures),
-            _are_alternatives(table, figures),
-            _are_inclusive(table) and not table.is_tree,
-        )
-    ):
+    elif not _adds_up(table, figures):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -779,6 +772,13 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+def _adds_up(table: Table, figures: Figures) -> bool:
+    """Whether the times of rows are parts of a sum."""
+    if _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
+        return False
+    return table.is_tree or not _are_inclusive(table)
 
 
 def _are_of_one_launch(figures: Figures) -> bool:
