@@ -292,7 +292,7 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     if not re.search(r"[^\W\d_]", label) or _ENDS_IN_FIGURE.search(label) or _AMONG_OTHERS.search(label):
         return None
     if shared := _SHARED.fullmatch(label):
-        label, args["percent"] = shared["label"], float(shared["share"])
+        label = shared["label"]
     if named := _STATISTIC_BEHIND.fullmatch(label):
         label, statistic = named["label"], STATISTIC.get(named["word"].lower(), "")
     if cells := _CELLS_BEHIND.fullmatch(label):
@@ -307,7 +307,8 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
         statistics |= {} if deviation is None else {"stddev": float(deviation)}
     if statistic and (many := _OF_MANY.search(label)):
         statistics["count"] = int(many["count"])
-    return Figure(label, dur, on_device=False, args=args, statistics=statistics)
+    share = {"percent": float(shared["share"])} if shared else {}
+    return Figure(label, dur, on_device=False, args=args | share, statistics=statistics)
 
 
 def _label(text: str, *, statement: str) -> str:
