@@ -90,6 +90,7 @@ _PLAIN_WORDS = frozenset(word for name in _PLAIN for word in name.split())
 #: Words in the heading of a time that say whose it is.
 _DEVICE = frozenset(("gpu", "device", "cuda", "hip", "npu", "xpu", "tpu", "kernel", "accelerator", "gpu0"))
 _OF_DEVICES = frozenset(("gpu", "cuda", "hip", "npu", "shader", "shaders"))
+_ACCELERATORS = frozenset(("cuda", "hip", "rocm", "xpu", "npu", "tpu", "mps", "metal", "vulkan", "opencl", "sycl"))
 _HOST = frozenset(("cpu", "host", "wall"))
 
 #: Words in the heading of a time.
@@ -233,7 +234,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
-    is_choice = headings[name].key in _ALTERNATIVES and not fields.keys() & {"count", "percent"}
+    is_choice = _is_choice(headings[name]) or any(map(_is_speedup, headings)) or _are_devices(headings, spans)
+    is_choice = is_choice and not fields.keys() & {"count", "percent"}
     if is_choice and len(spans) > 1 and (found := variants(headings, spans, below, name)):
         return found
     figures = _figures_of(headings, dict(fields), times, below)
@@ -246,6 +248,11 @@ def _ranges(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> set[i
     """The columns whose cells are ranges of times."""
     cells = {index: [row[index] for row in rows if index < len(row)] for index in range(len(headings))}
     return {index for index, column in cells.items() if column and all(map(bounds, column))}
+
+
+def _are_devices(headings: Sequence[Heading], times: set[int]) -> bool:
+    """Whether times are those of one thing on accelerators of several kinds, which a run has one of."""
+    return len({kind for index in times for kind in _words(headings[index]) & _ACCELERATORS}) > 1
 
 
 def _is_one_of_parts(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int]) -> bool:
@@ -417,12 +424,19 @@ def _are_headings(headings: Sequence[Heading]) -> bool:
         not right.name and is_time(right.unit) and figure(left.text) is not None for left, right in pairwise(headings)
     )
     is_drawn = any("|" in head.text or len(_UNITS.findall(head.text)) > 1 for head in headings)
-    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not times and not is_drawn
+    torn = sum(head.text.count("[") != head.text.count("]") for head in headings)  # pieces of a list
+    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not (times or is_drawn or torn > 1)
 
 
 def _may_be_heading(head: Heading) -> bool:
     """Whether a text is short and has no decimals and times: what stands in a line of a log is rather a sentence."""
-    return len(head.text) <= _LONGEST_NAME and head.text.count(" ") < _MOST_WORDS and not _SAID.search(head.text)
+    if is_time(head.unit) and len(head.text) <= 2 * _LONGEST_NAME:
+        return True
+    return (
+        len(head.text) <= _LONGEST_NAME
+        and head.text.count(" ") < _MOST_WORDS
+        and not _SAID.search(_SIZE.sub("", head.text))
+    )
 
 
 def _names_column(headings: Sequence[Heading], below: Below, times: set[int], known: int | None = None) -> int | None:
@@ -546,6 +560,8 @@ _SEPARATED = re.compile(r"[|,;\t&│┃║┆]|<tr|!!|\S\s\s+\S")
 #: Headings don't contain many numbers with decimals.
 _DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\d.])")
 _MOST_DECIMALS = 2
+#: A size in a heading, as of a model: `Latency, ms (1.5B)`.
+_SIZE = re.compile(r"\(\d+(?:\.\d+)?[KMBGT]\)")
 _SAID = re.compile(rf"{_DECIMAL.pattern}|(?<![A-Za-z\d])\d+ ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
 
@@ -746,7 +762,7 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         name, figures.columns["count"] = counted
     if name in table.sums:
         kind, copy_kind = "total", None
-    elif _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
+    elif not _adds_up(table, figures):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -756,6 +772,13 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+def _adds_up(table: Table, figures: Figures) -> bool:
+    """Whether the times of rows are parts of a sum."""
+    if _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
+        return False
+    return table.is_tree or not _are_inclusive(table)
 
 
 def _are_of_one_launch(figures: Figures) -> bool:
@@ -794,30 +817,31 @@ _ALTERNATIVES = frozenset(
         ),
         *("batch", "batch size", "input", "input size", "resolution", "precision", "dtype", "config", "configuration"),
         *("variant", "strategy", "algorithm", "implementation", "library", "compiler", "device", "gpu", "hardware"),
-        *(
-            "模型",
-            "框架",
-            "方法",
-            "优化手段",
-            "算法",
-            "实现",
-            "版本",
-            "平台",
-            "方式",
-            "モデル",
-            "手法",
-            "модель",
-            "метод",
-        ),
+        *("format", "quantization", "quant", "モデル", "手法", "модель", "метод"),
     )
 )
+
+
+_CHOICES = ("模型", "框架", "方法", "手段", "算法", "实现", "版本", "平台", "方式")
 
 
 def _are_alternatives(table: Table, figures: Figures) -> bool:
     """Whether plain times, without a count or a share, are of things that a run has one of."""
     if not figures.columns.keys().isdisjoint(("total", "count", "percent")):
         return False
-    return table.headings[table.name_column].key in _ALTERNATIVES or any(map(_is_speedup, table.headings))
+    return _is_choice(table.headings[table.name_column]) or any(map(_is_speedup, table.headings))
+
+
+def _is_choice(head: Heading) -> bool:
+    """Whether names are of things that a run has one of."""
+    return head.key in _ALTERNATIVES or head.key.endswith(_CHOICES)
+
+
+def _are_inclusive(table: Table) -> bool:
+    """Whether the heading of the times says that they are with what is within."""
+    fields = table.fields or {}
+    times = [table.headings[fields[field]] for field in ("total", "value") if field in fields]
+    return any(_words(head) & {"cumulative", "inclusive", "cumtime", "incl"} for head in times)
 
 
 _SPEEDUP = re.compile(r"(?i)speed-? ?up|加速|\bvs\.? |\bfaster\b|\bslower\b|\brelative\b|ускорение")

@@ -34,7 +34,7 @@ _OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|g
 #: A rate beside a time: such a line tells of measuring alone.
 _RATE = re.compile(
     r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys|tok(?:ens)?|it(?:er)?s?"
-    r"|img|frames)/s\b|\d ?[GT]FLOPS\b|\b(?:tok(?:en)?s?|it|samples|[KMGT]i?B)/s ?[:=] ?\d"
+    r"|img|frames)/s\b|\d ?(?:ips|fps|qps)\b|\d ?[GT]FLOPS\b|\b(?:tok(?:en)?s?|it|samples|[KMGT]i?B)/s ?[:=] ?\d"
 )
 #: A label that is a name in a program, with its time.
 _IDENTIFIER = re.compile(r"[A-Za-z](?:[^\W_]*_\w+(?:\(\))?|\w*\(\))")
@@ -64,7 +64,7 @@ _DECIMAL = re.compile(r"\d\.\d")
 _SECONDS = re.compile(r"\d ?(?:s|secs?|seconds?)\b")
 _TIME = re.compile(
     r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
-    r"|\bin (?:micro|milli|nano) ?sec"
+    r"|\bin (?:(?:micro|milli|nano) ?sec|[Ss]econds:|[Mm]illiseconds:)"
     r"|\b[Tt]im(?:e|ing)s? (?:are |is )?in (?:[mun]?s|(?:milli|micro|nano)?seconds)\b|\d[hm] ?\d{1,2}(?:\.\d+)?[ms]\b"
     r"|(?:(?:_|\b)(?:ns|us|ms|s|[mun]?secs?|seconds)|[a-z](?:Ns|Us|Ms))[)\]]?[\"']?\s?[=:]"
 )

@@ -18,7 +18,7 @@ from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
-from .statements import of_series, of_statement, statistic_of
+from .statements import of_change, of_series, of_statement, statistic_of
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
 _STAMP = r"(?:\[?\d\d:\d\d:\d\d(?:\.\d{1,6})?\]?|\[\s{0,9}\d{1,9}\.\d{3,9}\]) "
@@ -43,6 +43,7 @@ _CLEAR = re.compile(
 _DONE = re.compile(
     r"(?i)(?:[\s,.]{1,4}(?:finished|completed?|done|(?:time )?elapsed|taking|took|takes|is|was|in)){1,3}$"
 )
+_PRONOUN = re.compile(r"(?i)(?<=\S)\s?[:,-]\s(?:it|this|that)$")
 _SENTENCE = re.compile(r"(?i)(?:it|this|that|these|we|i|the|a|an|our|my|there|they|he|she|which|who|what|if|when)\s")
 #: How runners of tests begin a line.
 _OF_TESTS = re.compile(
@@ -90,7 +91,9 @@ _OF_REPEATS = re.compile(r"(?i)\b(?:avg|average|mean)\b")
 _NAMED_STATISTIC = re.compile(r"(?i)(?P<label>.*[^\s:-])(?:\s*:\s*|\s+-\s+)(?P<word>avg|average|mean|median|min|max)")
 #: The unit in the label: `Kernel time (ms): 1.5`. Cells of numbers between the name and its time.
 _UNIT_FIRST = re.compile(
-    rf"(?P<label>[A-Za-z][^:=|{{}}(\[]{{0,99}}?) ?[(\[](?:in )?(?P<unit>{UNITS})[)\]] ?[:=] ?(?P<number>{NUMBER})"
+    r"(?P<label>[A-Za-z][^:=|{}(\[]{0,99}?)"
+    rf"(?: ?[(\[](?:in )?(?P<bracketed>{UNITS})[)\]]| in (?P<said>{UNITS}|Seconds|Milliseconds))"
+    rf" ?[:=] ?(?P<number>{NUMBER})\s{{0,9}}"
 )
 _CELLS_BEHIND = re.compile(r"(?P<label>\S.{0,199}?)(?P<cells>(?:\s{2,60}[\d.,]{1,30}%?){1,40})")
 #: A share between a label and its time; a statistic behind a label; labels that are rather several members of a line.
@@ -214,6 +217,8 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
         text = text[2:].rstrip("| ")
     if text.startswith("`") and text.endswith("`"):
         text = text.strip("`")
+    if changed := of_change(text):
+        return changed
     if figure := of_repeats(text) or of_series(text) or _of_statistics(text) or _of_single(text, tagged=tagged):
         return [figure]
     return _of_parts(text) or of_unit_ahead(text) or of_words(text) or of_times_first(text) or of_statement(text)
@@ -272,7 +277,10 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
         found = bare if bare and (tagged or spread or " " not in bare["label"] or "  " in text) else None
     if not found:
         return None
-    dur, label = ns_of(found["number"], found["unit"]), _label(found["label"], statement=found[0])
+    stated = found.groupdict()
+    unit = stated.get("unit") or stated.get("bracketed") or stated.get("said") or ""
+    dur = ns_of(found["number"], unit if unit in TIME_NS else unit.lower())
+    label = _label(found["label"], statement=found[0])
     label = label.replace(_EQUALS, "=")
     words = re.sub(r"(?:<|\(\w|\[).*", "", label)  # without the arguments of a kernel
     is_label = label and len(words.split()) <= _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
@@ -284,7 +292,7 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     if not re.search(r"[^\W\d_]", label) or _ENDS_IN_FIGURE.search(label) or _AMONG_OTHERS.search(label):
         return None
     if shared := _SHARED.fullmatch(label):
-        label, args["percent"] = shared["label"], float(shared["share"])
+        label = shared["label"]
     if named := _STATISTIC_BEHIND.fullmatch(label):
         label, statistic = named["label"], STATISTIC.get(named["word"].lower(), "")
     if cells := _CELLS_BEHIND.fullmatch(label):
@@ -295,11 +303,12 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     statistic = statistic or ("avg" if spread else "")
     statistics = {statistic: float(dur)} if statistic else {}
     if spread and statistic == "avg":
-        deviation = ns_of(spread["spread"], (spread["of_spread"] or spread["of_mean"] or found["unit"]).strip())
+        deviation = ns_of(spread["spread"], (spread["of_spread"] or spread["of_mean"] or unit).strip())
         statistics |= {} if deviation is None else {"stddev": float(deviation)}
     if statistic and (many := _OF_MANY.search(label)):
         statistics["count"] = int(many["count"])
-    return Figure(label, dur, on_device=False, args=args, statistics=statistics)
+    share = {"percent": float(shared["share"])} if shared else {}
+    return Figure(label, dur, on_device=False, args=args | share, statistics=statistics)
 
 
 def _label(text: str, *, statement: str) -> str:
@@ -310,6 +319,7 @@ def _label(text: str, *, statement: str) -> str:
     done, _, last = label.rpartition(". ")
     if done and says_time_alone(last):
         label = last
+    label = _PRONOUN.sub("", label)
     short = _DONE.sub("", label)
     return short if short and not says_time_alone(short) else label
 
@@ -408,12 +418,20 @@ _LONGEST_SETTING = 160
 PROMPT = re.compile(
     r"(?:julia>|>>>|In \[\d{1,5}\]:)\s{0,9}(?:@benchmark|@btime|@time|%{0,2}timeit)\s{1,9}(?P<name>\S.{0,400})"
 )
+_COMPARED = re.compile(
+    r"(?i)(?:before|after|old|new|baseline|main|master|(?:this |the )?pr|patched|original|without|with)\b[^:.;]{0,40}:"
+)
 _OF_BLOCK = re.compile(r"[A-Za-z][^:.,;]{0,60}:")
 
 
 def is_heading_of_block(text: str) -> bool:
     """Whether a line may be the heading of lines that are no further indented: `This PR:`, a few words."""
     return _OF_BLOCK.fullmatch(text.rstrip()) is not None and text.count(" ") < _MOST_OF_HEADING
+
+
+def is_compared(text: str) -> bool:
+    """Whether a line is the heading of one of two runs: `Before:`, `After merging this PR:`."""
+    return _COMPARED.fullmatch(text.strip()) is not None
 
 
 #: Words of the heading of a block.

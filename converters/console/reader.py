@@ -24,6 +24,7 @@ from .figures import (
     SETTING,
     figures_of,
     indent_of,
+    is_compared,
     is_heading_of_block,
     is_time_alone,
     named_in,
@@ -190,7 +191,7 @@ class _Console:
         is_heading = _UNDERLINE.fullmatch(peeked) is not None or (
             is_heading_of_block(text) and bool(figures_of(peeked))
         )
-        self._settings.take(text, is_heading=is_heading)
+        self._settings.take(text, is_heading=is_heading or is_compared(text))
         if self._is_prompt and _OF_TOOL.match(text):
             self._lines.structure()
             return

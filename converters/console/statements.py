@@ -72,6 +72,27 @@ def of_series(text: str) -> Figure | None:
     return Figure((found["label"] or "").strip(), dur, statistics=statistics) if dur is not None else None
 
 
+_CHANGE = re.compile(
+    rf"(?:[-*•+] )?(?P<label>[A-Za-z].{{0,160}}?)\s?[:=]\s*(?P<before>{NUMBER}) ?(?P<unit>{UNITS})?\s*(?:->|→|=>|⟶)\s*"
+    rf"(?P<after>{NUMBER}) ?(?P<last>{UNITS})(?![\w/])(?:[\s,;].{{0,200}})?"
+)
+
+
+def of_change(text: str) -> list[Figure]:
+    """`RoPE, 8192 x 128: 47.7 us -> 38.8 us (18.6%)`: two figures, before and after."""
+    found = _CHANGE.fullmatch(text) if len(text) < _LONGEST and (">" in text or "→" in text or "⟶" in text) else None
+    if not found or not is_measured(found["label"]) or _ANY_TIME.search(found["label"]):
+        return []
+    units = {"before": found["unit"] or found["last"], "after": found["last"]}
+    times = {when: ns_of(found[when], unit) for when, unit in units.items()}
+    name = found["label"].replace("**", "").replace("`", "").strip()
+    return [
+        Figure(f"{name}, {when}", dur, statistics={"total": float(dur)})
+        for when, dur in times.items()
+        if dur is not None
+    ]
+
+
 def statistic_of(key: str) -> str:
     """The statistic that a key is, without words of time: avg for `avg_t` and `Mean time`; '' for a name."""
     words = [word for word in spelling(key).split() if word not in _OF_TIME]
@@ -103,7 +124,7 @@ def of_statement(text: str) -> list[Figure]:
                 subject = subject if _BARE_NUMBER.fullmatch(pair["value"]) else _OF_RATES.sub("", pair["key"])
             continue
         dur = ns_of(timed["number"], timed["unit"])
-        if dur is None or not is_measured(timed["key"]):
+        if dur is None or not is_measured(timed["key"]) or _ANY_TIME.search(timed["key"]):
             return []
         statistic = statistic_of(timed["key"])
         is_of_subject = bool(statistic and (subject or statistic != "total")) or says_time(timed["key"])

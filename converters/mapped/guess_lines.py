@@ -52,6 +52,12 @@ _NO_NAME = re.compile(
     re.IGNORECASE,
 )
 _SPREAD = re.compile(r"±|\+/-")
+#: Names of times of a request, or of all: some are within others.
+_OF_REQUESTS = re.compile(
+    r"(?i)(?<![a-z])(?:latency|ttft|e2e|end[-_ ]to[-_ ]end|time[-_ ](?:to|in)|overall|total|wall)(?![a-z])"
+)
+#: Another number with a letter right behind it: it says what it is, as the s of a time may do, for `system`.
+_OTHER_LETTER = re.compile(r"\{\w*\}[a-rt-z]\b.*\{dur\}s\b|\{dur\}s\b.*\{\w*\}[a-rt-z]\b")
 _OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
 _NO_NAMES = frozenset(("in", "at", "for", "took", "is", "was", "after", "time", "elapsed"))
 #: So many placeholders in a pattern, and the lines are rather rows of a table without its headings.
@@ -176,7 +182,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     are_names = (
         all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
     )
-    if _SPREAD.search(text):
+    if _SPREAD.search(text) or _OTHER_LETTER.search(text):
         return None  # repeats of one thing, which add up to nothing
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None
@@ -189,7 +195,11 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
     if len(fit) <= _NAMED - (_OF_WORK.search(text) is not None) or not is_most or not is_said:
         return None
-    if not found.fields.keys() & {"dur", "total", "value", "count", "start"} or are_repeats:
+    if (
+        not found.fields.keys() & {"dur", "total", "value", "count", "start"}
+        or are_repeats
+        or any(map(_OF_REQUESTS.search, fit))
+    ):
         return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything
     return replace(mapping, cells={"kind": Cell(constant="kernel")}) if _OF_KERNELS.search(text) else mapping
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -121,7 +121,7 @@ class _Tables:
     def _row(self, text: str, lines: Lines) -> bool:
         if "Calls" not in self.headings:
             return self._properties(text, lines)
-        form = SUBMISSION if self.title == "Kernel Submission" else TIMING
+        form = SUBMISSION if self.title == "Kernel Submission" else WIDE if "SIMD" in self.headings else TIMING
         found = form.fullmatch(text)
         if not found:
             return False
@@ -138,7 +138,10 @@ class _Tables:
         if self.title == "API":
             self.rows.summary("api", found["name"].strip('"'), **figures)
         else:
-            self.waiting.append(_Row(work(found["name"], self._opencl), figures))
+            parts = work(found["name"], self._opencl)
+            if width := found.groupdict().get("simd"):
+                parts = replace(parts, args={**parts.args, "simd": int(width)})
+            self.waiting.append(_Row(parts, figures))
 
     def _submission(self, found: re.Match[str]) -> None:
         """A row of three figures: time until the append, the submission, and of the execution."""
@@ -322,6 +325,8 @@ TIMING = re.compile(
     rf"(?P<name>\S.*?), *(?P<count>{_COUNT}){_GAP}(?P<total>{_NS}){_GAP}(?P<percent>{_SHARE}){_GAP}"
     rf"(?P<avg>{_NS}){_GAP}(?P<min>{_NS}){_GAP}(?P<max>{_NS}),?"
 )
+#: The samples of pti-gpu, and its first tools, have the width of a kernel behind the calls.
+WIDE = re.compile(TIMING.pattern.replace(rf"(?P<count>{_COUNT})", rf"(?P<count>{_COUNT}), *(?P<simd>\d{{1,3}})"))
 SUBMISSION = re.compile(
     rf"(?P<name>\S.*?), *(?P<count>{_COUNT}){_GAP}(?P<append>{_NS}){_GAP}(?P<append_share>{_SHARE}){_GAP}"
     rf"(?P<submit>{_NS}){_GAP}(?P<submit_share>{_SHARE}){_GAP}(?P<execute>{_NS}){_GAP}(?P<execute_share>{_SHARE}),?"

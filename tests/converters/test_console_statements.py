@@ -53,6 +53,7 @@ def test_the_times_of_a_line_with_their_keys(line: str, expected: dict[str, dict
         "send bandwidth: 5.9 GB/s, 629 us | recv bandwidth: 32.5 GB/s, 221 us",  # times without keys
         "retry: timeout=30 s, interval=5 ms",
         "rtt min/avg/max = 0.5/1.5 ms",
+        "mlp\t\t2.75s\t0.5s",  # columns
         "min/avg/max = 0.5/1.5/2.5",
         "see rfc (avg, max): 3, 5",
     ],
@@ -156,3 +157,29 @@ def test_times_of_ranks_are_of_what_the_line_says(tmp_path: Path) -> None:
     rows = _rows(text, tmp_path)
     assert {(row["name"], row["kind"], row["min"]) for row in rows} == {("send", "metric", 517_000)}
     assert [row["avg"] for row in rows] == [520_000, 521_000, 522_000, 523_000]
+
+
+def test_times_before_and_after_a_change(tmp_path: Path) -> None:
+    text = "- RoPE, 8192 x 128: 47.5 us -> 38.75 us (18.6%)\n"
+    text += "- embedding, 128 x 4096: 11.75 → 8.5 us\n- norm: 10.1% better\n"
+    assert {row["name"]: row["total"] for row in _rows(text, tmp_path)} == {
+        "RoPE, 8192 x 128, before": 47_500,
+        "RoPE, 8192 x 128, after": 38_750,
+        "embedding, 128 x 4096, before": 11_750,
+        "embedding, 128 x 4096, after": 8500,
+    }
+    assert not figures_of("retry interval: 5 s -> 10 s")
+
+
+def test_times_of_a_request_are_within_others(tmp_path: Path) -> None:
+    text = "latency.e2e | 0.5 seconds\nlatency.prefill | 0.25 seconds\ntime_to_first_token | 0.5 seconds\n"
+    text += "encoder | 0.25 seconds\n"
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"metric"}
+    kernels = "fill | 0.5 seconds\ngemm | 0.25 seconds\nnorm | 0.5 seconds\ncopy | 0.25 seconds\n"
+    assert {row["kind"] for row in _rows(kernels, tmp_path)} == {"op"}
+
+
+def test_headings_of_two_runs(tmp_path: Path) -> None:
+    trial = "BenchmarkTools.Trial:\n  minimum time:     98 ns (0.00% GC)\n  mean time:        148 ns (17% GC)\n"
+    rows = _rows(f"Before:\n```\n[ Info: Launch\n{trial}```\n\nAfter:\n\n```\n{trial}", tmp_path)
+    assert [(row["scope"][0], row["min"], row["avg"]) for row in rows] == [("Before", 98, 148), ("After", 98, 148)]

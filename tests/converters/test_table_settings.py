@@ -122,3 +122,44 @@ def test_units_in_words_and_after_a_comma() -> None:
         "cpu time single thread",
         "ms",
     )
+
+
+def test_a_speedup_beside_several_times_makes_them_variants(tmp_path: Path) -> None:
+    text = "| Operation | Size | GPU | CPU | Speedup |\n|--|--|--|--|--|\n| sort | 10K | 576µs | 267µs | 0.5x |\n"
+    text += "| sort | 1M | 13.5ms | 40.75ms | **3.0x** |\n| sum | 1M | 6.5ms | 16ms | 2.4x |\n"
+    found = _figures(text, tmp_path)
+    assert found["Operation sort, Size 1M, CPU"] == 40_750_000
+    assert len(found) == 6
+
+
+def test_cumulative_times_are_no_sum(tmp_path: Path) -> None:
+    text = "   count      cumulative (s)               %       mean (ms)    call site\n" + "-" * 74 + "\n"
+    text += "       1           32.5               100.00      32500.0       main\n"
+    text += "       2           32.0                98.46      16000.0       run engine\n"
+    text += "       4            0.5                 1.54        125.0       load\n"
+    rows = _rows(text, tmp_path)
+    assert [(row["kind"], row["name"], row["count"], row["total"], row["avg"]) for row in rows] == [
+        ("total", "main", 1, 32.5e9, 32.5e9),
+        ("metric", "run engine", 2, 32e9, 16e9),
+        ("metric", "load", 4, 5e8, 125e6),
+    ]
+
+
+def test_headings_with_a_remark_behind_the_unit(tmp_path: Path) -> None:
+    text = "| Format | Perplexity (169M) | Latency, ms (1.5B) | Size, GB (1.5B) |\n|--|--|--|--|\n"
+    text += "| `Q4_0` | 17.5 | *76* | **1.5** |\n| `Q4_1` | 17.25 | **72** | 1.75 |\n"
+    rows = _rows(text, tmp_path)
+    assert [(row["kind"], row["name"], row["value"]) for row in rows] == [
+        ("metric", "Q4_0", 76e6),
+        ("metric", "Q4_1", 72e6),
+    ]
+    text = "| Factor | size `2^20` MSM, ms. | size `2^12` MSM, size `2^10` batch, ms. |\n|--|--|--|\n"
+    assert (
+        _figures(text + "| 1 | 14 | 82.5 |\n| 2 | 11.5 | 76 |\n", tmp_path)["Factor 2, size `2^20` MSM, ms."] == 11.5e6
+    )
+
+
+def test_accelerators_of_several_kinds_are_compared(tmp_path: Path) -> None:
+    text = "| | xpu time (seconds) | CUDA time (seconds) |\n|--|--|--|\n| BERT | 0.5 | 0.25 |\n| GPT2 | 1 | 2 |\n"
+    assert _figures(text, tmp_path)["GPT2, CUDA time (seconds)"] == 2e9
+    assert {row["kind"] for row in _rows(text.replace("xpu", "cpu"), tmp_path)} == {"kernel"}

@@ -270,6 +270,8 @@ def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterato
         return
     ruled = is_rule(peek(1) or "")
     row = peek(1 + ruled) or ""
+    if 2 < chunks == len(chunks_of(row)) and min(len(chunk.group().split()) for chunk in chunks_of(row)) == 1:
+        return  # two blanks between all of them
     pair = [" ".join(texts[:2]), *texts[2:]], [*texts[:-2], " ".join(texts[-2:])]
     for names in (texts, *([["", *texts]] if text[:1] == " " else []), *pair):
         layout = Words(len(names))

@@ -101,6 +101,7 @@ _LEADING = re.compile(
     r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
 )
 _SECONDS = re.compile(r"(.{0,60}(?:time|duration|elapsed|latency))[\s_](s)", re.IGNORECASE)
+_REMARKED = re.compile(r"(.{0,60}[^\s_,]), ?(ns|us|µs|μs|ms|secs?|seconds?|s) (\([^()]{1,40}\))", re.IGNORECASE)
 _ALONE = re.compile(r"ns|us|µs|μs|ms|[num]?secs?|(?:nano|micro|milli)?seconds", re.IGNORECASE)
 _PER = re.compile(rf"(?:in\s+)?({TIME_WORDS})(?:\s*/\s*|\s+per\s+)([a-z]+)|in\s+({TIME_WORDS})", re.IGNORECASE)
 #: What a program that knows the type of a column adds to its heading: `Total (us) (f64)`.
@@ -139,6 +140,10 @@ def heading(text: str) -> Heading:
     text = text.strip().strip('"').strip()
     if found := _TYPED.fullmatch(text):
         text = found.group(1)
+    if text.endswith(".") and (bare := heading(text[:-1])).unit:
+        return Heading(text, bare.name, bare.unit)
+    if found := _REMARKED.fullmatch(text):
+        return Heading(text, f"{found[1]} {found[3]}", found[2].lower())
     if found := _BRACKETED.fullmatch(text):
         name, unit = found.group(1).rstrip(), found.group(2).strip()
         if UNIT.fullmatch(unit):
@@ -337,6 +342,8 @@ def figure(cell: str) -> Quantity | None:
     if len(text) > 80 or not any(char.isdigit() for char in text):
         return None
     text = without_groups(_ARROW.split(text)[-1])
+    if text[:1] in ("*", "_", "`") and text[-1] in "*_`":
+        text = text.strip("*_`")
     before, *spread = _SPREAD.split(text, maxsplit=1)
     if spread and not before[-1:].isalpha():
         before += _DEVIATION.sub("", spread[0], count=1)

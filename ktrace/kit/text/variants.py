@@ -112,7 +112,7 @@ def settings_of(headings: Sequence[Heading], fields: dict[str, int], below: Belo
     if not times or fields.keys() & {"count", "percent"} or len(rows) < 4:
         return None
     others = [index for index in range(len(headings)) if index not in fields.values() and headings[index].text]
-    others = [index for index in others if not any(figure_unit(row[index]) for row in rows)]
+    others = [index for index in others if not any(is_time(_unit(row[index])) for row in rows)]
     others = [index for index in others if not any(_MEASURE.fullmatch(row[index].strip()) for row in rows)]
     levels = {index: len({row[index].strip() for row in rows}) for index in (fields["name"], *others)}
     crossed = [index for index in sorted(levels) if 1 < levels[index] < len(rows)]
@@ -123,7 +123,7 @@ def settings_of(headings: Sequence[Heading], fields: dict[str, int], below: Belo
     return _named_by(crossed) | {f"{VARIANT}{number}": index for number, index in enumerate(sorted(times))}
 
 
-def figure_unit(cell: str) -> str:
+def _unit(cell: str) -> str:
     """The unit of the figure in a cell, '' without."""
     read = figure(cell)
     return read.unit if read else ""
@@ -220,7 +220,7 @@ def _is_positive(cell: str) -> bool:
     if ends := bounds(cell):
         return ends[0].number >= 0
     read = figure(_plainly(cell))
-    return read is not None and read.number > 0 and not (read.unit and not is_time(read.unit.split("/")[0]))
+    return read is not None and read.number >= 0 and not (read.unit and not is_time(read.unit.split("/")[0]))
 
 
 def _values(row: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:

@@ -181,3 +181,13 @@ def test_sound_inputs_fail_none(check: str, tmp_path: Path) -> None:
     for seed in SEEDS:
         summary = ktrace.summary(INPUTS[check](random.Random(seed), tmp_path, False), by=["idle"])
         assert failed(summary) == set(), seed
+
+
+def test_the_remedy_for_a_table_that_lacks_rows_is_that_of_its_program(tmp_path: Path) -> None:
+    torch = ktrace.summary(str(_limited(random.Random(1), tmp_path, True)))
+    (found,) = [one for one in torch.checks if one.code.endswith("table_incomplete")]
+    assert "row_limit=-1" in found.remedy
+    text = "| Kernel | Calls | Total (ms) | % |\n|--|--|--|--|\n| gemm | 2 | 10 | 40.0 |\n| norm | 2 | 5 | 20.0 |\n"
+    own = ktrace.summary(str(_text(tmp_path / "own.md", text)))
+    (found,) = [one for one in own.checks if one.code.endswith("table_incomplete")]
+    assert found.remedy == "Print all rows."

@@ -221,7 +221,7 @@ CHECKS: dict[str, Check] = {
         ),
         (),
         ("heaviest",),
-        "Print all rows, such as by key_averages().table(row_limit=-1).",
+        "Print all rows.",
     ),
     "table_cut": Check(
         "a table is complete",

@@ -668,7 +668,11 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
     if recording.stated is not None and recording.listed < NEARLY_ALL * recording.stated:
         of = recording.stated, "the total that the table states"
         details = {"by_shares": True} if recording.by_shares else {}
-        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of, {}, None, details)
+        is_torch = any(entry.facts.get("format") == "torch-table" for entry in recording.gathered.catalog.of("source"))
+        remedy = "Print all rows: key_averages().table(row_limit=-1)." if is_torch else ""
+        yield Finding(
+            PREFIX + "table_incomplete", "time", recording.listed, "ns", *of, {}, None, details, remedy=remedy
+        )
     cut = doubts.cut
     if cut and not len(recording.work) and recording.tables:
         yield Finding(PREFIX + "table_cut", "tables", sum(cut), "count")
