@@ -234,9 +234,10 @@ def plotted(subject: Any, chart: str | None) -> Drawing:
     sections = {section.anchor: section for section in _sections(subject)}
     if chart is not None and chart not in sections:
         meant = near(chart, sections, 1)
-        remedy = f"did you mean {meant[0]}?" if meant else None
         raise UsageError(
-            f"there is no chart '{chart}'", expected=", ".join(sections) or "figures to draw", remedy=remedy
+            f"there is no chart '{chart}'",
+            expected=", ".join(sections) or "figures to draw",
+            remedy=f"did you mean {meant[0]}?" if meant else None,
         )
     if chart is not None:
         return Drawing([sections[chart]], _title(subject))
