@@ -27,7 +27,8 @@ from ktrace.pipeline.info import inspect
 from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
-from ktrace.tables import brief, duration
+from ktrace.tables import Column, Table, brief, duration
+from ktrace.tables.text import as_text
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 NSYS = SAMPLES / "nsys/schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite"
@@ -350,3 +351,35 @@ def test_operators_of_the_host_keep_their_namespaces(tmp_path: Path) -> None:
     assert host == [("aten::copy_", 20_000, 2), ("mine::copy_", 10_000, 1)]
     assert device == [("add", 10_000, 2), ("mul", 5_000, 1)]  # one short name is one row, as in a summary
     assert heavy["totals"] == {"device": 15_000, "host": 30_000, "ranges": 0}
+
+
+def test_notes_break_between_words() -> None:
+    note = "This input has no phase information: " + "nothing names a batch " * 9
+    table = Table("a", "", (Column("a"),), [("b",)], [note.strip()])
+    lines = as_text([table], width=60).splitlines()
+    assert max(map(len, lines)) <= 60 and " ".join(lines[2:]) == note.strip()
+    assert as_text([table]).splitlines()[2] == note.strip()
+
+
+def test_no_two_headings_of_a_table_are_alike(tmp_path: Path) -> None:
+    answer = ktrace.summary(ranks_of(tmp_path / "job", 0, 1), by="collective").answers.get("collective")
+    for table in answer.tables(brief=True) if answer else ():
+        assert len({column.heading for column in table.columns}) == len(table.columns)
+    heads = {
+        column.name: column.heading for table in compare(STEP, STEP).tables(full=False) for column in table.columns
+    }
+    assert heads["each"] == "per call" and heads["noise"] == "noise"
+
+
+def test_an_input_of_several_hosts_is_named_once(tmp_path: Path) -> None:
+    rows = [
+        {"ktrace": "1.0"},
+        *(
+            {"record": "catalog", "source": "s", "id": n, "entity": "source", "host": host}
+            for n, host in enumerate("ab")
+        ),
+        {"record": "events", "source": "s", "id": 9, "kind": "kernel", "name": "gemm", "ts": 0, "dur": 5, "device": 0},
+    ]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert ktrace.summary(path).sources == ["s"]
