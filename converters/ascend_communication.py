@@ -137,7 +137,7 @@ def _damaged(source: Source, what: str) -> DamagedInput:
         what,
         path=source.path,
         expected="an object of steps (or groups of ranks) with operators",
-        remedy="let the profiler write it again, or copy it again as binary",
+        remedy="record it again, or copy it in binary mode",
     )
 
 

@@ -47,7 +47,7 @@ _JSON = re.compile(rb"\s*[\[{]")
 UNREAD = (
     Unread(
         "a report of Intel VTune without computing tasks",
-        "have it written by task: vtune -report hotspots -group-by computing-task -format csv -csv-delimiter comma "
+        "report by task: vtune -report hotspots -group-by computing-task -format csv -csv-delimiter comma "
         "-result-dir DIR > tasks.csv; or take the timeline of unitrace",
         re.compile(rb"(?!.{0,65536}Computing Task:Total Time)[^\0]{0,64}", re.DOTALL),
         _has(r"vtune: (?:Executing|Using)"),

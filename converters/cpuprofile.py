@@ -58,7 +58,7 @@ def _document(source: Source, conversion: Conversion) -> dict[str, Any]:
         DamagedInput,
         path=source.path,
         expected='an object with "nodes", "samples" and "timeDeltas"',
-        remedy="let the profiler write it again, to its end",
+        remedy="record it again, and let the profiler finish writing",
     )
     profile = decode_whole(source, conversion.report, damaged)
     if not isinstance(profile, dict) or not isinstance(profile.get("nodes"), list):

@@ -119,7 +119,7 @@ class _Log(LineReader):
             is_row = bool(self._headings) and text.removeprefix(self._prefix).startswith(" ")
             is_report = self._flops is not None and _BROKEN.match(text.strip())
             if is_row or is_report or any(word in text.lower() for word in _WORDS):
-                self._lines.skip("cut", "the last line breaks off")
+                self._lines.skip("cut", "the last line is cut off")
 
     def _take_line(self, text: str) -> bool:
         """Reads a line of timers, of an operation, or of steps; returns False for any other line."""
@@ -354,7 +354,7 @@ class _Report:
             elif self._lines.peek() is not None:
                 self._lines.skip("bad-record", "no figures")
             else:
-                self._lines.skip("cut", "the last line breaks off")
+                self._lines.skip("cut", "the last line is cut off")
             if rest:
                 self._open.pop()
         else:

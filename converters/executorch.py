@@ -64,7 +64,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         elif not line.text.strip():
             lines.structure()
         elif problem := table.take(line):
-            lines.skip(problem, "no row of these headings" if problem == "bad-record" else "")
+            lines.skip(problem, "no row under these headings" if problem == "bad-record" else "")
         else:
             lines.used()
         yield from rows.ready()

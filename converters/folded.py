@@ -61,7 +61,7 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for the head that austin writes; SHAPE for folded stacks in all lines, in half of them if so named."""
     text = sample.text or ""
     if text.startswith("# ") and _AUSTIN.match(text):
-        return Match(Score.DIALECT, "begins as austin's samples do")
+        return Match(Score.DIALECT, "starts like austin's samples")
     if text[:1] == "<" or sample.is_json:
         return None
     named = sample.name.lower().endswith(tuple(pattern[1:] for pattern in PATTERNS))

@@ -33,7 +33,7 @@ GROUPS = {
     "NVIDIA: Nsight Compute": "ncu ncu_rep",
     "NVIDIA: nvprof, Visual Profiler, PyProf, DLProf": "nvprof nvvp pyprof dlprof_db",
     "NVIDIA: CUTLASS, inside kernels": "iket",
-    "Of old: CUDA_PROFILE, tfprof, XLA's HLO profile": "old_profilers",
+    "Legacy: CUDA_PROFILE, tfprof, XLA's HLO profile": "old_profilers",
     "NVIDIA: TensorRT": "tensorrt",
     "AMD: rocprofv3, rocprof-sys": "rocprofv3 rocprofv3_json rocpd",
     "AMD: rocprof, rocprof-compute": "rocprof rocprof_json rocprof_db roctracer rocprof_compute",

@@ -99,7 +99,7 @@ def _add_columns(cells: dict[str, str], rows: RowBuilder) -> tuple[str, str] | N
     key = next(key for key in _DURATIONS if key in cells)
     ms, name = number(cells.pop(key)), cells.pop(_NAMES)
     if not _KERNEL.fullmatch(name):
-        return "bad-record", "no name of a kernel"
+        return "bad-record", "no kernel name"
     if ms is None or not ms.is_finite():
         return "bad-record", "no duration"
     if ms < 0:
@@ -150,7 +150,7 @@ def add_slices(lines: Lines, rows: RowBuilder, report: Report) -> Iterator[Batch
         if line.text.strip() in ("", "[", "]"):
             lines.structure()
         elif event is None:
-            lines.skip("bad-record", "not an event of a kernel")
+            lines.skip("bad-record", "not a kernel event")
         elif begin and event["ph"] == "E" and all(begin[key] == event[key] for key in ("name", "tid")):
             if event["ts"] < begin["ts"]:
                 lines.skip_deferred("negative-duration", number, number, f"{event['ts'] - begin['ts']} us")

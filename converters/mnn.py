@@ -142,7 +142,7 @@ class _Text(LineReader):
         time, share = found.pop(_BY_NAME[2], ""), found.pop("%", "")
         if not (len(cells) == len(self._headings) and re.fullmatch(_NUMBER, time) and re.fullmatch(_NUMBER, share)):
             is_cut = self._lines.peek() is None
-            self._lines.skip("cut" if is_cut else "bad-record", "the last row breaks off" if is_cut else "no time")
+            self._lines.skip("cut" if is_cut else "bad-record", "the last row is cut off" if is_cut else "no time")
             return
         mean, kind, name = Decimal(time) * _MS, found.pop("Op Type", None), found.pop(self._headings[0])
         if kind is not None:

@@ -147,7 +147,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 FORMAT = Format(
     "old-profilers",
-    "profilers of old: CUDA_PROFILE=1, tfprof, XLA's HLO profile",
+    "legacy profilers: CUDA_PROFILE=1, tfprof, XLA's HLO profile",
     patterns=("cuda_profile_*.log", "opencl_profile_*.log", "*.txt"),
     probe=probe,
     read=read,

@@ -210,7 +210,7 @@ class _Reading:
         columns = ("instruction", "count", "source", "offset", "count_issue", "count_stall", "stall_reason")
         for kernel, name, count, *rest, place in self._rows(table, "kernel_uuid", *columns):
             if kernel not in self.kernels:
-                self._report.issue("bad-record", place, "a kernel_uuid that isn't there")
+                self._report.issue("bad-record", place, "an unknown kernel_uuid")
                 continue
             args = {key: value for key, value in zip(columns[2:], rest, strict=True) if value is not None}
             owner = self.kernels[kernel]

@@ -114,7 +114,7 @@ def _damaged(source: Source, what: str) -> DamagedInput:
         what,
         path=source.path,
         expected='an object with "profiles" and "shared"',
-        remedy="let the profiler write it again, to its end",
+        remedy="record it again, and let the profiler finish writing",
     )
 
 

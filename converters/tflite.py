@@ -153,7 +153,7 @@ class _Text(LineReader):
             self._has_all = self._repeats = False
             self._lines.structure()
         elif self._headings and self._lines.peek() is None:
-            self._lines.skip("cut", "the last row breaks off")
+            self._lines.skip("cut", "the last row is cut off")
         elif prefix and not self._headings:
             self._lines.structure()  # what else is logged
 
@@ -183,7 +183,7 @@ class _Text(LineReader):
         if avg is None or calls is None or not kind:
             is_cut = self._lines.peek() is None
             what = "no time" if avg is None else "no number of calls" if kind else "no type"
-            self._lines.skip("cut" if is_cut else "bad-record", "the last row breaks off" if is_cut else what)
+            self._lines.skip("cut" if is_cut else "bad-record", "the last row is cut off" if is_cut else what)
             return
         if self._repeats:
             self._lines.became("folded")

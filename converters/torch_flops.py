@@ -115,7 +115,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             _add(rows, one, table, scope)
             lines.used()
         elif is_open and lines.peek() is None and line.text[:width].strip() == "" and "%" not in line.text:
-            lines.skip("cut", "the last row breaks off")
+            lines.skip("cut", "the last row is cut off")
         yield from rows.ready()
     yield from rows.rest()
 

@@ -162,7 +162,7 @@ class _Scan:
             self._decide(self._waiting.popleft())
         if self._waiting:
             first, last = self._waiting[0].number, self._waiting[-1].number
-            self._lines.skip_deferred("cut", first, last, "a block that has no end")
+            self._lines.skip_deferred("cut", first, last, "an unterminated block")
 
 
 def _may_begin(text: str, column: int) -> bool:

@@ -43,7 +43,7 @@ _PROBED = 1 << 16
 def probe(sample: Sample) -> Match | None:
     """DIALECT for an object that begins so, with a process named after a plane."""
     if _BEGIN.match(sample.head) and _PLANE.search(sample.head[:_PROBED]):
-        return Match(Score.DIALECT, "begins as XLA's profiler does, and its processes are planes")
+        return Match(Score.DIALECT, "starts like a trace of XLA's profiler, and its processes are planes")
     return None
 
 

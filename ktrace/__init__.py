@@ -145,10 +145,21 @@ __all__ = [
 ]
 
 
+#: What other libraries call a function, and commands that have another name here -> the function.
+_CALLED = {
+    "info": "inspect",
+    "summarise": "summary",
+    "summarize": "summary",
+    "compare": "diff",
+    **dict.fromkeys(("load", "open", "read_trace", "Read"), "read"),
+}
+
+
 def __getattr__(name: str) -> Any:
     """The public names, each imported when it is first used: `import ktrace` alone costs nothing."""
     if name not in _HOME:
-        raise AttributeError(f"module 'ktrace' has no attribute '{name}'")
+        meant = f". Did you mean: '{_CALLED[name]}'?" if name in _CALLED else ""
+        raise AttributeError(f"module 'ktrace' has no attribute '{name}'{meant}")
     module, _, attribute = _HOME[name].partition(":")
     value = getattr(import_module(module), attribute or name)
     globals()[name] = value

@@ -162,12 +162,12 @@ KINDS: dict[str, Kind] = {
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),
     "incomplete-report": Kind(
-        Severity.NOTE, "A fault of the program that wrote the file left out data; another output of it is complete."
+        Severity.NOTE, "A bug in the program that wrote the file lost data; another of its outputs is complete."
     ),
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may contain secrets."),
     "broken-format": Kind(
         Severity.NOTE,
-        "A format couldn't be asked whether the input is one of its own; the format was chosen from the others.",
+        "A format failed while it looked at the input; the format was chosen from the others.",
     ),
     "joined-node": Kind(Severity.NOTE, "Operators of the execution trace were attached to rows of the timeline."),
     "captured": Kind(Severity.NOTE, "Replayed kernels of graphs got the operators of the calls that were captured."),

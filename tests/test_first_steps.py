@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,9 +19,16 @@ from ktrace.analysis.answers.diff.sides import compare
 from ktrace.analysis.answers.mcp.access import Access
 from ktrace.analysis.answers.mcp.server import answered
 from ktrace.analysis.answers.mcp.session import Session
+from ktrace.analysis.questions.overview import Stored, store
+from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.cli import cli
+from ktrace.errors import UsageError
 from ktrace.pipeline.info import inspect
-from ktrace.tables import brief, duration
+from ktrace.pipeline.read import read_selected
+from ktrace.pipeline.selection import Selection
+from ktrace.report import Report
+from ktrace.tables import Column, Table, brief, duration
+from ktrace.tables.text import as_text
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 NSYS = SAMPLES / "nsys/schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite"
@@ -274,3 +283,103 @@ def test_an_agent_is_told_the_tool(name: str, meant: str) -> None:
     session = Session(Access([SAMPLES]), 1 << 30)
     assert answered(session, name, {})["error"]["remedy"] == f"did you mean {meant}?"
     assert "remedy" not in answered(session, "qqqq", {})["error"]
+
+
+def test_counters_of_kernels_are_asked_by_a_line_that_runs() -> None:
+    path = SAMPLES / "rocprofv3/dispatches-out-of-order_counter_collection.csv"
+    (note,) = (note for note in ktrace.summary(path).notes if note.startswith("Counters of kernels: "))
+    sql = note.partition(f"ktrace query {path} ")[2].strip('"')
+    answer = ktrace.query(path, sql).to_pylist()
+    assert answer and {*answer[0]} == {"kernel", "counter", "launches", "mean"}
+    counters = ktrace.read(path).events.query("kind == 'counter' and parent.notna()")
+    assert sum(row["launches"] for row in answer) == len(counters)
+    assert not any("Counters of kernels" in note for path in (STEP, DOPPLER) for note in ktrace.summary(path).notes)
+
+
+def test_names_of_other_libraries_name_the_function() -> None:
+    for name, meant in (("info", "inspect"), ("load", "read"), ("summarize", "summary")):
+        with pytest.raises(AttributeError, match=f"Did you mean: '{meant}'"):
+            getattr(ktrace, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'qqqq'$"):
+        ktrace.qqqq  # noqa: B018
+    with pytest.raises(UsageError) as caught:
+        ktrace.summary(STEP).plot("kernel")
+    assert "did you mean kernels?" in str(caught.value)
+
+
+def test_a_trace_is_four_frames() -> None:
+    trace = ktrace.read(STEP)
+    frames = trace.to_pandas()
+    assert [*frames] == [*trace.to_arrow()] and frames["events"] is trace.events
+
+
+def test_a_file_with_figures_is_told_on_a_terminal(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty", reason="no terminals here")
+    ours, theirs = pty.openpty()
+    out = tmp_path / "step.html"
+    subprocess.run([program(), "summary", STEP, "-o", out], stdout=theirs, stderr=theirs, check=True)
+    assert f"{out}, {out.stat().st_size / 1000:.1f} kB. Open it in a browser" in os.read(ours, 1 << 16).decode()
+    os.close(ours), os.close(theirs)
+    piped = subprocess.run([program(), "summary", STEP, "-o", tmp_path / "b.html"], capture_output=True, check=True)
+    assert not piped.stdout and not piped.stderr
+
+
+def test_tools_of_all_inputs_are_named(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "rocprofv3/dispatches-out-of-order_counter_collection.csv", tmp_path)
+    shutil.copy(SAMPLES / "llama-bench/three-tests.json", tmp_path)
+    assert ktrace.summary(tmp_path).tools == ["llama-bench", "ROCm rocprofv3 CSV"]
+    assert ktrace.summary(STEP).tools == ["PyTorch profiler"]
+
+
+def test_operators_of_the_host_keep_their_namespaces(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    calls = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 9, "tid": 9, "ts": ts, "dur": 10}
+        for ts, name in ((0, "aten::copy_"), (20, "mine::copy_"), (40, "aten::copy_"))
+    ]
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": 5, "args": {"device": 0}}
+        for ts, name in ((0, "void add<float>(int)"), (20, "void add<double>(int)"), (40, "mul"))
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": calls + kernels}))
+    report = Report()
+    (folder := tmp_path / "stored").mkdir()
+    store(read_selected([str(path)], report, Selection(classify=True)), folder, report)
+    overview = Overview(Stored(folder), "")
+    heavy = overview.heavy((0, overview.length))
+    host, device = ([(heavy["names"][row[0]][0], *row[1:]) for row in heavy[part]] for part in ("host", "device"))
+    assert host == [("aten::copy_", 20_000, 2), ("mine::copy_", 10_000, 1)]
+    assert device == [("add", 10_000, 2), ("mul", 5_000, 1)]  # one short name is one row, as in a summary
+    assert heavy["totals"] == {"device": 15_000, "host": 30_000, "ranges": 0}
+
+
+def test_notes_break_between_words() -> None:
+    note = "This input has no phase information: " + "nothing names a batch " * 9
+    table = Table("a", "", (Column("a"),), [("b",)], [note.strip()])
+    lines = as_text([table], width=60).splitlines()
+    assert max(map(len, lines)) <= 60 and " ".join(lines[2:]) == note.strip()
+    assert as_text([table]).splitlines()[2] == note.strip()
+
+
+def test_no_two_headings_of_a_table_are_alike(tmp_path: Path) -> None:
+    answer = ktrace.summary(ranks_of(tmp_path / "job", 0, 1), by="collective").answers.get("collective")
+    for table in answer.tables(brief=True) if answer else ():
+        assert len({column.heading for column in table.columns}) == len(table.columns)
+    heads = {
+        column.name: column.heading for table in compare(STEP, STEP).tables(full=False) for column in table.columns
+    }
+    assert heads["each"] == "per call" and heads["noise"] == "noise"
+
+
+def test_an_input_of_several_hosts_is_named_once(tmp_path: Path) -> None:
+    rows = [
+        {"ktrace": "1.0"},
+        *(
+            {"record": "catalog", "source": "s", "id": n, "entity": "source", "host": host}
+            for n, host in enumerate("ab")
+        ),
+        {"record": "events", "source": "s", "id": 9, "kind": "kernel", "name": "gemm", "ts": 0, "dur": 5, "device": 0},
+    ]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert ktrace.summary(path).sources == ["s"]

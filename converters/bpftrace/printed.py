@@ -86,7 +86,7 @@ class Text:
                 return
             ahead += 1
         if text is None:
-            self._lines.skip("cut", "a stack without its end")
+            self._lines.skip("cut", "an unterminated stack")
 
     def _in_stack(self, text: str) -> None:
         if not (text.startswith((",", "]")) and "]:" in text):

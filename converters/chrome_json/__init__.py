@@ -53,7 +53,7 @@ def probe(sample: Sample) -> Match | None:
         if _EVENT.search(start[:4096].split(b"\n", 1)[0]):
             return Match(Score.SHAPE, "has a trace event on each line")
     if start.strip() == b"[":
-        return Match(Score.SHAPE, "is a list that ends at once, as of trace events")
+        return Match(Score.SHAPE, "is an empty list, as of trace events")
     if start.startswith(b"[") and _EVENT.search(start[:65_536]):
         return Match(Score.SHAPE, "is a list of trace events")
     return None

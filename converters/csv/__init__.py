@@ -36,10 +36,10 @@ def probe(sample: Sample) -> Match | None:
     except (csv.Error, StopIteration):
         return None
     if {"record", "source", "id"} <= heads:
-        return Match(Score.MAGIC, "has the column heads record, source, id of a canonical table")
+        return Match(Score.MAGIC, "has the columns record, source, id of a canonical table")
     for record, required in _REQUIRED.items():
         if required <= heads:
-            return Match(Score.MAGIC, f"has the column heads {', '.join(sorted(required))} of canonical {record}")
+            return Match(Score.MAGIC, f"has the columns {', '.join(sorted(required))} of canonical {record}")
     if "record" in heads and heads & {"source", "kind", "metric", "entity"}:
         return Match(Score.NEAR, "a table with the heading `record`, but without `source` and `id`")
     return None

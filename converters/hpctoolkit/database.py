@@ -183,7 +183,7 @@ class Meta:
         if text is None:
             end = self._bytes.find(b"\0", at, at + _LONGEST)
             if at >= len(self._bytes) or end < 0:
-                raise self._data.damaged("has a text without an end", at, f"a zero within {_LONGEST:,} bytes")
+                raise self._data.damaged("has an unterminated string", at, f"a zero within {_LONGEST:,} bytes")
             self._decoded += end - at
             if self._decoded > _TIMES * len(self._bytes):
                 raise self._data.damaged("has texts that overlap", at, "texts that don't overlap")

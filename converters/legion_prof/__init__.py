@@ -25,7 +25,7 @@ from ktrace.kit import Format, Match, Sample, Score
 def probe(sample: Sample) -> Match | None:
     """MAGIC for the first line of a binary log."""
     if sample.head.startswith(b"FileType: BinaryLegionProf"):
-        return Match(Score.MAGIC, "begins as a binary log of Legion Prof")
+        return Match(Score.MAGIC, "starts like a binary log of Legion Prof")
     return None
 
 

@@ -62,7 +62,7 @@ class Log:
         while b"\n\n" not in head[-2:] and len(head) < _TEXT and (line := self._stream.readline(_TEXT)):
             head += line
         if not head.endswith(b"\n\n"):
-            raise self._damaged("has a description of its records without an end")
+            raise self._damaged("has an unterminated description of its records")
         self._base = len(head)
         for text in head.decode("utf-8", "replace").splitlines()[1:]:
             if found := _RECORD.fullmatch(text):
@@ -117,7 +117,7 @@ class Log:
             try:
                 number = int.from_bytes(self._take(4), "little")
             except EOFError:
-                self.problem = f"{where}: a record that isn't whole" if self._at < len(self._held) else ""
+                self.problem = f"{where}: an incomplete record" if self._at < len(self._held) else ""
                 return
             layout = self.layouts.get(number)
             if layout is None:

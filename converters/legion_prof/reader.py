@@ -45,7 +45,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 report.issue("bad-record", f"{name} before {where}", f"its description has no field {error}")
                 continue
             except TypeError:  # a number that its description calls a text, or the other way round
-                report.issue("bad-record", f"{name} before {where}", "a field of another type than it has in Legion")
+                report.issue("bad-record", f"{name} before {where}", "a field whose type isn't Legion's")
                 continue
             if outcome == "unread":
                 unread[name] += 1

@@ -256,7 +256,7 @@ class _Page:
         """Skips a broken row of the page; returns False for other text."""
         if not _ROW.match(text) or text.count(",") < min(3, len(self.fields) - 1):
             return False
-        lines.skip("cut" if at_end else "bad-record", "the row is cut off" if at_end else "a row of another length")
+        lines.skip("cut" if at_end else "bad-record", "the row is cut off" if at_end else "a row of a different length")
         return True
 
     def _is_row(self, fields: list[str]) -> bool:

@@ -191,7 +191,7 @@ class Container:
             if byte < 128:
                 return value
             shift += 7
-        raise Broken(self._at, "a number has no end", cut=False)
+        raise Broken(self._at, "an unterminated number", cut=False)
 
     def _read_sized(self, most: int, what: str) -> bytes:
         size = struct.unpack("<I", self._take(4, f"the length of {what}"))[0]

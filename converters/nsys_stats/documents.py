@@ -327,7 +327,7 @@ def html_tables(
         account.begin(number, element.size)
         report.record()
         if kind == "cut":
-            account.skip("cut", "the last row breaks off")
+            account.skip("cut", "the last row is cut off")
         elif kind == "title":
             path = (Title(7, cells[0], number),)
             account.structure()

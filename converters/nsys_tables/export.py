@@ -236,7 +236,7 @@ def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: 
                 raise _damaged(source, table, str(error)) from None
             known[table] = names
         if names != known[table]:
-            raise _damaged(source, table, "occurs twice, with other columns")
+            raise _damaged(source, table, "occurs twice, with different columns")
         marks = ", ".join("?" * len(names))
         columns = [
             _sound_texts(column, f"{table}.{name}", report) for name, column in zip(names, batch.columns, strict=True)

@@ -221,7 +221,7 @@ def unified(reading: NvvpReader, table: str) -> Iterator[Batch]:
 
 
 def _ended(reading: NvvpReader, table: str) -> Iterator[Block]:
-    """Yields the rows; a row without an end (0) ends where it begins."""
+    """Yields the rows; an unterminated row (0) ends where it begins."""
     for block in reading.blocks(table):
         begin, end = block.get("start"), block.get("end")
         if begin is None or end is None:

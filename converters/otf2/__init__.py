@@ -29,7 +29,7 @@ def anchors(listing: tuple[str, ...]) -> list[str]:
 def probe(sample: Sample) -> Match | None:
     """MAGIC for the anchor file; DIALECT for a folder with one, its definitions and no trace of another format."""
     if sample.listing is None:
-        return Match(Score.MAGIC, "begins as the anchor file of an OTF2 trace") if _MAGIC.match(sample.head) else None
+        return Match(Score.MAGIC, "starts like the anchor file of an OTF2 trace") if _MAGIC.match(sample.head) else None
     names = anchors(sample.listing)
     stem = names[0].removesuffix("otf2") if len(names) == 1 else ""
     if not stem or f"{stem}def" not in sample.listing or any(map(_TRACE.fullmatch, sample.listing)):

@@ -167,7 +167,7 @@ class Documents:
             self._report.record()
             if not text.peek():
                 text.own("skipped", text.owned)
-                self._report.issue("cut", self._where(), "the object has no end")
+                self._report.issue("cut", self._where(), "the object isn't closed")
                 return
             shown = text.peek(40).decode("utf-8", "replace")
             self._report.issue("bad-record", self._where(), f"not valid JSON: {shown}")

@@ -136,7 +136,7 @@ def varint(data: bytes, pos: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if pos >= len(data) or shift > 63:
-            raise Damaged("a number without an end", cut=pos >= len(data))
+            raise Damaged("an unterminated number", cut=pos >= len(data))
         byte = data[pos]
         pos += 1
         value |= (byte & 0x7F) << shift

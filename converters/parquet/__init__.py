@@ -31,7 +31,7 @@ def probe(sample: Sample) -> Match | None:
     if b"ktrace.version" in end:
         return Match(Score.MAGIC, 'is Parquet with the key "ktrace.version" in its footer')
     if end and not end.endswith(b"PAR1"):
-        return Match(Score.MAGIC, "begins as Parquet, but its end is missing")
+        return Match(Score.MAGIC, "starts like Parquet, but its end is missing")
     if not end:
         return Match(Score.SHAPE, "is Parquet (its footer can't be seen without reading the whole file)")
     return Match(Score.NEAR, 'a Parquet file, but without ktrace\'s key "ktrace.version" in its footer')

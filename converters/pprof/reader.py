@@ -51,7 +51,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             "isn't a whole profile",
             path=source.path,
             expected="a protobuf message Profile of pprof, with gzip or without",
-            remedy="fetch it again, to its end",
+            remedy="fetch all of it again",
         ) from None
     rows = RowBuilder(conversion)
     rows.fact("source", facts=reading.facts())

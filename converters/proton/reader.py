@@ -87,7 +87,7 @@ def _damaged(source: Source, what: str) -> DamagedInput:
         what,
         path=source.path,
         expected="a list of a tree of frames and, after it, devices",
-        remedy="let Proton write it again, or copy it again as binary",
+        remedy="record it with Proton again, or copy it in binary mode",
     )
 
 

@@ -222,7 +222,7 @@ class TrtexecLog(LineReader):
         short = self._order[0] == "name" and len(text.rstrip()) < self._width
         if found is None or (last and short):
             if last and self._open and text.strip():
-                self._lines.skip("cut", "the last row breaks off")
+                self._lines.skip("cut", "the last row is cut off")
                 return True
             return False
         name, figures = found

@@ -121,7 +121,7 @@ class TorchTable(LineReader):
         cells = table.grid.cells(line.text)
         if cells is None or self._lines.peek() is None:
             if self._lines.peek() is None and _breaks_off(table.grid, line.text):
-                self._lines.skip("cut", "the last row breaks off")
+                self._lines.skip("cut", "the last row is cut off")
                 return True
             if cells is None:
                 return False

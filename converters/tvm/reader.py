@@ -176,7 +176,7 @@ class _Text(LineReader):
                 return True
         self._grid = None
         if last:
-            self._lines.skip("cut", "the last row breaks off")
+            self._lines.skip("cut", "the last row is cut off")
         return last
 
     def _repeats(self, cells: dict[str, str]) -> bool:

@@ -176,7 +176,7 @@ class Document:
                 return text
             start = max(0, len(self._text) - self._pos - len(end))
             if len(self._text) - self._pos > _LONGEST:
-                raise self._damaged("a tag without an end")
+                raise self._damaged("an unclosed tag")
             if not self._more():
                 return b""
 
@@ -202,7 +202,7 @@ class Document:
         """Takes the whole rows that are in memory; reports one that has no end."""
         while (last := self._text.rfind(b"</row>", self._pos)) < 0:
             if len(self._text) - self._pos > _LONGEST:
-                raise self._damaged("a row without an end")
+                raise self._damaged("an unterminated row")
             if not self._more():
                 self._pass_rest("skipped")
                 self._cut = True
@@ -218,7 +218,7 @@ class Document:
                 raise self._damaged("declares a document type or entities, which no export of xctrace does")
             if not rows:
                 self._report.record()
-                self._report.issue("bad-record", self._place(), "a row without an end")
+                self._report.issue("bad-record", self._place(), "an unterminated row")
                 self._pass(min(stops), "skipped")
                 return None
         start = self._at

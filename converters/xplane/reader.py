@@ -160,7 +160,7 @@ class _File:
             if not data:
                 raise self._damaged("is empty")
             if is_transcoded(data[:_HEAD]):
-                raise self._damaged("was read as text by some program, which replaced its bytes by U+FFFD")
+                raise self._damaged("was saved as text by some program, which replaced bytes with U+FFFD")
             layout = walk(data)
             cuts = self._conversion.report.reader.removed["cut"]
             if not any(plane.name for plane in layout.planes):
@@ -176,7 +176,7 @@ class _File:
             what,
             path=self._source.path,
             expected="planes of XLA's profiler (a message XSpace)",
-            remedy="copy the file again as binary, or profile again",
+            remedy="copy the file again in binary mode, or profile again",
         )
 
     def _planes(self, data: Data, layout: Layout) -> Iterator[Batch]:

@@ -93,7 +93,8 @@ class Commands(click.Group):
             options = error.ctx.command.params if error.ctx else ()
             forms = next((getattr(one.type, "choices", ()) for one in options if one.name == "format_"), ())
             if (form := error.option_name.lstrip("-")) in forms:
-                error.possibilities = [f"--format {form}"]
+                said = f"No such option '{error.option_name}'. Did you mean '--format {form}'?"
+                raise click.NoSuchOption(error.option_name, said, ctx=error.ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

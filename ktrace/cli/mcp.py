@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Serve answers about traces to AI agents, by the Model Context Protocol (MCP); needs ktrace[mcp].
 
-    An agent starts it and speaks to it on standard input and output. It reads in the allowed folders alone: DIR, and
+    An agent starts it and speaks to it on standard input and output. It reads only in the allowed folders: DIR, and
     those of --allow.
 
     \b

@@ -64,7 +64,7 @@ def key_figures(diff: Diff) -> list[KeyFigure]:
 
 
 def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
-    """The greatest changes as bars to both sides."""
+    """The largest changes as bars to both sides."""
     changed = sorted((change for change in rows if change.delta), key=lambda change: -abs(change.delta))
     if not changed:
         return None
@@ -78,7 +78,7 @@ def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
     if undrawn := len(rows) - len(drawn):
         lines.append(BarRow(named(f"{undrawn:,} more, changed less or not at all"), rest=True))
     each = " of one step" if diff.per == "step" else ""
-    hint = f"The greatest changes{each}: to the right slower, to the left faster."
+    hint = f"The largest changes{each}: to the right slower, to the left faster."
     used = {_colour(change) for change in drawn}
     colours = Legend([(text, colour) for colour, text in _COLOURS.items() if colour in used])
     return Section(f"by-{by}", f"Changes by {heading_of(by, diff.b.work)}", hint, [Bars(lines, "names"), colours])

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
+from ktrace.naming.alike import near
 from ktrace.page import diff_page, summary_page
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, bounded, tag
 from ktrace.tables import escape_controls, shortened
@@ -232,7 +233,12 @@ def plotted(subject: Any, chart: str | None) -> Drawing:
     """The charts of a `Summary` or `Diff`. Raises UsageError where there is no such chart."""
     sections = {section.anchor: section for section in _sections(subject)}
     if chart is not None and chart not in sections:
-        raise UsageError(f"there is no chart '{chart}'", expected=", ".join(sections) or "figures to draw")
+        meant = near(chart, sections, 1)
+        raise UsageError(
+            f"there is no chart '{chart}'",
+            expected=", ".join(sections) or "figures to draw",
+            remedy=f"did you mean {meant[0]}?" if meant else None,
+        )
     if chart is not None:
         return Drawing([sections[chart]], _title(subject))
     main = [next((name for name in names if name in sections), None) for names in _MAIN]

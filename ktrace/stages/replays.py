@@ -12,7 +12,7 @@ has no device work of its own. A replay is the device work that has the correlat
     replay     a     copy  a            a subsequence: every kernel must match, else none gets anything
 
 Several streams: the captured calls are walked in order, each goes to the stream whose next kernel has its name; among
-several to the one whose next kernels go on longest as the calls do. CUDA's calls have no name of a kernel. They match
+several to the one whose next kernels go on longest as the calls do. CUDA's calls have no kernel name. They match
 by position alone: on one stream, if both have equally many.
 
 What is known of captured calls becomes arguments:

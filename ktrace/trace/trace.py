@@ -64,6 +64,10 @@ class Trace:
         """Returns the four records as Arrow tables: {'events': ..., 'summaries': ..., 'links': ..., 'catalog': ...}."""
         return dict(self._tables)
 
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """Returns the four records as DataFrames, those of `events`, `summaries`, `links` and `catalog`."""
+        return {record: getattr(self, record) for record in self._tables}
+
     def to_polars(self) -> dict[str, pl.DataFrame]:
         """Returns the four records as DataFrames of polars. Raises UsageError where it isn't installed."""
         return {record: polars_of(table) for record, table in self._tables.items()}

@@ -180,7 +180,7 @@ def test_a_table_that_ends_early_is_cut(tmp_path: Path) -> None:
     assert len(heads(trace)) == 3 and "cut" in trace.report.issues
     path.write_text("\n".join(lines[:9]) + "\n" + lines[9][:200], "utf-8")
     trace = read(path)
-    assert len(heads(trace)) == 2 and trace.report.issues["cut"].places[0][1] == "the last row breaks off"
+    assert len(heads(trace)) == 2 and trace.report.issues["cut"].places[0][1] == "the last row is cut off"
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)

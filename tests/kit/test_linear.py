@@ -60,7 +60,7 @@ def _refuse(text: str) -> None:
         pytest.param(_scan(), "== a", " ", "b", id="a banner with blanks"),
         pytest.param(_scan(), "** a", " ", "b", id="stars with blanks"),
         pytest.param(_scan(), "```", " ", "x y", id="a fence with blanks"),
-        pytest.param(_scan(), "<", "a", "", id="a tag without an end"),
+        pytest.param(_scan(), "<", "a", "", id="an unclosed tag"),
         pytest.param(_scan("Name Time(ms) Calls", "gemm 12 3"), "", "1 ", "b c", id="a row of many figures"),
         pytest.param(_scan("Name Time(ms) Calls", "gemm 12 3"), "a", " ", "b", id="a row of blanks"),
         pytest.param(_scan("Name  Time (ms)", "----  ---------"), "a", " ", "b", id="a row of blanks below dashes"),

@@ -238,7 +238,7 @@ def test_every_line_is_in_the_account(tmp_path: Path) -> None:
 def test_the_last_row_that_breaks_off_is_a_cut(tmp_path: Path) -> None:
     report, found = account("name\ttotal\tcalls\na\t1\t2\nb\t1", tmp_path)
     assert [row.cells for row in found] == [["a", "1", "2"]]
-    assert report.issues["cut"].places == [("line 3", "the last row breaks off")]
+    assert report.issues["cut"].places == [("line 3", "the last row is cut off")]
     assert report.reader.balanced()
 
 

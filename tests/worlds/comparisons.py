@@ -67,7 +67,7 @@ _NAMES = (
     ("Its exposed copies ", "exposed copies"),
     ("What got slower: ", ""),
     ("What got faster: ", ""),
-    ("The greatest changes by kernel: ", ""),
+    ("The largest changes by kernel: ", ""),
 )
 
 

@@ -55,6 +55,12 @@ _READINGS = (
     "from events where kind = 'counter' group by all order by all\""
 )
 
+#: What to ask of an input whose kernels have counters, such as rocprof's.
+_KERNEL_COUNTERS = (
+    'Counters of kernels: ktrace query {input} "select k.name as kernel, c.name as counter, count(*) as launches, '
+    'avg(c.value) as mean from events c join kernels k on c.parent = k.id group by all order by all"'
+)
+
 #: The same of one that has figures without times.
 _FIGURES = ' Its figures: ktrace query {input} "from summaries"'
 
@@ -225,7 +231,7 @@ class WorkInput:
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
-        self.has_power = self.has_insides = False
+        self.has_power = self.has_insides = self.has_kernel_counters = False
         self.statistics: list[pa.RecordBatch] = []
         self.figures: list[dict[str, Any]] = []  # what benchmarks printed
         self.samples = Samples()
@@ -244,6 +250,10 @@ class WorkInput:
         """Hints at commands that have an answer where nothing can be added up; `input` is what they are asked of."""
         hints = (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
         return hints.format(input=input)
+
+    def hint_at_counters(self, input: str) -> str:
+        """Hint at what the counters of kernels are asked by; "" where there are none."""
+        return _KERNEL_COUNTERS.format(input=input) if self.has_kernel_counters else ""
 
     def collect_host(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
@@ -270,6 +280,9 @@ class WorkInput:
             self.has_allocations |= bool(words_in(batch.column("kind"), ("alloc",)).any())
             self.has_power |= batch.has("unit") and bool(words_in(batch.column("unit"), tuple(WATTS)).any())
             self.has_insides |= bool(inside_kernels(batch).any())
+            if not self.has_kernel_counters and batch.has("parent") and batch.has("value"):
+                is_counter = words_in(batch.column("kind"), ("counter",))
+                self.has_kernel_counters = bool((is_counter & truth(batch.column("parent").is_valid())).any())
             self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):

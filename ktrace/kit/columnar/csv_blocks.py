@@ -275,7 +275,7 @@ class CsvBlocks(LineAccount):
         for number, line, byte, size in others:
             self.begin(number, size, byte)
             if broken and number == self._line - 1 and line.strip():
-                self.skip("cut", "the last row breaks off")
+                self.skip("cut", "the last row is cut off")
             else:
                 yield from self._other(number, line)
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import by_distinct
-from ktrace.naming.short_names import short_name
+from ktrace.naming import short_names as shortening
 
 #: hipMemcpyKind; 4 (default) leaves it to the addresses.
 HIP_MEMCPY_KIND = {0: "HtoH", 1: "HtoD", 2: "DtoH", 3: "DtoD"}
@@ -128,14 +128,15 @@ def copy_kinds(column: pa.Array | None) -> pa.Array | None:
     return by_distinct(column, copy_kind, pa.string())
 
 
-def short_names(column: pa.Array) -> pa.Array:
-    """The short names of kernels with a descriptor's suffix, a column of texts or of a dictionary; null without one."""
-    return by_distinct(column, _without_descriptor, pa.string())
-
-
-def _without_descriptor(name: str | None) -> str | None:
+def short_name(name: str | None) -> str | None:
+    """Returns the short name of a kernel with its descriptor's suffix, None if it has no suffix."""
     suffix = _DESCRIPTOR.search(name or "")
-    return short_name(name) if name and suffix and name[: suffix.start()].strip() else None
+    return shortening.short_name(name) if name and suffix and name[: suffix.start()].strip() else None
+
+
+def short_names(column: pa.Array) -> pa.Array:
+    """`short_name` of a column of texts or of a dictionary."""
+    return by_distinct(column, short_name, pa.string())
 
 
 def agent(word: str | int | None) -> int | None:

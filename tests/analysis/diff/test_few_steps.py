@@ -98,10 +98,10 @@ def test_the_same_time_in_steps_of_any_length_is_a_change() -> None:
     before = of("a", [1.156, 0.863, 0.528])
     found = compared(before, of("b", [3.361, 3.069, 2.735]))
     assert found.rows["kernel"][0].verdict == CLEAR
-    assert found.verdict[1] == "The greatest changes by kernel: gemm +2.21 ms."
+    assert found.verdict[1] == "The largest changes by kernel: gemm +2.21 ms."
     by_chance = compared(before, of("b", [3.361, 0.869, 4.935]))
     assert by_chance.rows["kernel"][0].verdict == UNKNOWN
-    assert "The greatest changes" not in " ".join(by_chance.verdict)
+    assert "The largest changes" not in " ".join(by_chance.verdict)
 
 
 def _launches(chance: np.random.Generator, longer: float, blocks: float) -> list[int]:
@@ -244,7 +244,7 @@ def test_idle_time_that_makes_the_time_is_named_before_a_kernel_where_both_are_w
     assert waits.verdict[1].startswith("Its device is idle for 1.60 ms instead of 100 us a step. ")
     filled = compared(of("a", 2 * MS, [900_000] * 4, uneven), of("b", 2 * MS + 300_000, [500_000] * 4, uneven[::-1]))
     assert (filled.time and filled.time.verdict, filled.idle and filled.idle.verdict) == (NOISE, CLEAR)
-    assert filled.verdict[1].startswith("The greatest changes by kernel: gemm +300 us.")
+    assert filled.verdict[1].startswith("The largest changes by kernel: gemm +300 us.")
 
 
 def test_the_first_step_of_devices_that_lag_behind_has_nothing_before_it() -> None:
@@ -298,4 +298,4 @@ def test_a_kernel_is_not_named_for_a_change_that_it_has_no_part_in() -> None:
     assert compared(a, b).rows["kernel"][0].verdict == CLEAR
     assert compared(a, b).verdict[1].endswith("No change by kernel exceeds both noise and 1% of that.")
     near = compared(a, side("b", [events("gemm", [210_000 + place for place in range(4)], steps=4)], walls=walls[0]))
-    assert near.verdict[1].endswith("The greatest changes by kernel: gemm +10.0 us.")
+    assert near.verdict[1].endswith("The largest changes by kernel: gemm +10.0 us.")

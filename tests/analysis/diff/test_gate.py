@@ -128,7 +128,7 @@ def test_work_that_the_time_of_a_step_hides_is_in_the_first_sentence() -> None:
     assert [one.name for one in gate(diff, 5).regressions] == ["all work"]
     assert diff.verdict[0].startswith("b takes as long as a: 42.7 ms a step, but its work is 19.9% more")
     assert diff.verdict[0].endswith(" (24.0 ms instead of 20.0 ms).")
-    assert diff.verdict[1].startswith("The greatest changes by kernel: gemm +3.98 ms. Its device is idle for ")
+    assert diff.verdict[1].startswith("The largest changes by kernel: gemm +3.98 ms. Its device is idle for ")
     same = compared(a, steps("b", around(4, 2_000_000, 80), walls))
     assert not gate(same, 5).failed
     assert same.verdict[0] == "b takes as long as a: 42.7 ms a step."

@@ -319,7 +319,7 @@ def test_what_repeats_is_said_where_nothing_names_phases(tmp_path: Path, names: 
     found = answer(looped(tmp_path / "run.json", names, times=6))
     assert found.phases == []
     (note,) = found.notes
-    assert note.startswith(f"Nothing in this input names phases. {says}")
+    assert note.startswith(f"No range in this input names a phase. {says}")
     assert f"{2 * len(names)}.0 us from one to the next" in note
 
 

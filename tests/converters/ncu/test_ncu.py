@@ -245,7 +245,7 @@ def test_a_row_that_is_cut_is_reported(tmp_path: Path) -> None:
     assert report.rows["summaries"] == 32
     broken = text.replace('"scan_blocks(unsigned int *, unsigned int)",', "")
     report = ktrace.read(write(tmp_path / "broken.csv", broken)).report
-    assert report.issues["bad-record"].places == [("line 8", "a row of another length")]
+    assert report.issues["bad-record"].places == [("line 8", "a row of a different length")]
 
 
 def test_numbers_that_a_double_does_not_hold_keep_their_text(tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ def _changed(change: DeviceChange) -> float:
     if change.a is None or change.b is None:
         return math.inf
     uses = ("compute", "exposed_communication", "exposed_copies", "idle")
-    return sum(abs(getattr(change.b, use) - getattr(change.a, use)) for use in uses)
+    return math.fsum(abs(getattr(change.b, use) - getattr(change.a, use)) for use in uses)
 
 
 def _use(change: DeviceChange) -> list[tuple[Cell, ...]]:

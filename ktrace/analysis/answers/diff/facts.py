@@ -219,7 +219,7 @@ def is_by_count(change: Change) -> bool:
 
 
 def heaviest(changes: list[Change], most: int = NAMED) -> list[Change]:
-    """The greatest changes."""
+    """The largest changes."""
     return sorted(changes, key=lambda change: -abs(change.delta))[:most]
 
 

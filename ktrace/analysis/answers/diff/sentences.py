@@ -223,7 +223,7 @@ def _because(diff: Diff) -> str:
         first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
     also += doubts + place
     if same(whole) or whole.verdict == NOISE:
-        return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
+        return f"{first}The largest changes by {by}: {_listed(sure)}.{also}"
     slower = whole.delta > 0
     agreeing, others = ([change for change in sure if (change.delta > 0) == way] for way in (slower, not slower))
     back = f"; {_listed(others, 1)} goes the other way" if others else ""
@@ -292,7 +292,7 @@ def _sum(changes: list[Change]) -> float:
 
 
 def _listed(changes: list[Change], most: int = NAMED) -> str:
-    """The greatest changes; if something is known about the noise of some, also of which nothing is."""
+    """The largest changes; if something is known about the noise of some, also of which nothing is."""
     mixed = any(change.verdict != UNKNOWN for change in changes)
     return ", ".join(f"{_name(change)} {_delta(change, mixed)}" for change in heaviest(changes)[:most])
 

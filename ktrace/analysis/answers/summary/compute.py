@@ -349,9 +349,13 @@ class _Summarised:
         """The note that nothing can be added up, unless it is another question that the source answers."""
         if any(name in answers for name in INSTEAD):
             return "There is no device work and no host call: the source is about memory."
-        paths = [one["path"] for one in self._report.inputs]
-        more = self._gathered.hints_when_empty(quote(paths[0]) if len(paths) == 1 else "IN...")
+        more = self._gathered.hints_when_empty(self._input())
         return f"There is nothing to add up: no device work and no calls of the host.{more}"
+
+    def _input(self) -> str:
+        """The input as a command line names it; of several what help calls them."""
+        paths = [one["path"] for one in self._report.inputs]
+        return quote(paths[0]) if len(paths) == 1 else "IN..."
 
     def _take_events(self) -> list[DeviceUse]:
         """Adds the work of each source; returns the use of its devices."""
@@ -396,6 +400,8 @@ class _Summarised:
         if len(runs) > 1:
             added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
             self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
+        if hint := self._work == "events" and self._gathered.hint_at_counters(self._input()):
+            self._notes.append(hint)
         groups = self._groups(True, self._statistics)
         heaviest = self._heaviest(groups)
         answered = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}

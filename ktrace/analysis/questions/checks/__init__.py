@@ -333,7 +333,7 @@ CHECKS: dict[str, Check] = {
     ),
     "input_cut": Check(
         "the input is whole",
-        lambda one: "The input ends amid its records: what follows is missing",
+        lambda one: "The input ends in the middle of its records: what follows is missing",
         (),
         ("heaviest", *_ON_DEVICE),
         "Copy the whole file again.",
@@ -343,7 +343,7 @@ CHECKS: dict[str, Check] = {
 
 def _disjoint(one: Finding) -> str:
     """Which input begins how long after which other, in words."""
-    clock = "" if one.details["related"] else ", by clocks that nothing relates"
+    clock = "" if one.details["related"] else ", by clocks that can't be related"
     more = f", and {one.details['pauses']:,} such pauses in all" if _number(one, "pauses") > 1 else ""
     return f"{one.subject['source']} begins {_span(one.value)} after {one.subject['before']} has ended{clock}{more}"
 

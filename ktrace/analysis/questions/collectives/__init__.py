@@ -75,7 +75,7 @@ def _clocks(answer: CollectivesAnswer, clocks: Clocks) -> Iterator[str]:
     if not answer.joint:
         return
     if clocks.rule == "unknown":
-        yield "Skew isn't known: nothing relates the clocks of the ranks."
+        yield "Skew isn't known: the clocks of the ranks can't be related."
         return
     if clocks.rule == "unix":
         yield "Clocks are aligned by unix time."

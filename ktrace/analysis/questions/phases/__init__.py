@@ -282,7 +282,7 @@ def _notes(all_steps: Sequence[PhaseSteps], numbers: dict[Phase, int], work: Wor
 
 
 #: What an answer without phases begins with.
-NOT_STATED = "Nothing in this input names phases."
+NOT_STATED = "No range in this input names a phase."
 
 #: Fewer kernels, and fewer times, are no repetition.
 _LEAST_KERNELS, _LEAST_TIMES = 8, 3
