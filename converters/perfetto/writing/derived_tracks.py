@@ -44,7 +44,7 @@ from ktrace.stages.select.wanted import step_of
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
 from ..wire import bytes_tag, int_tag, message, varint
-from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
+from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh, tagged
 from .busy_pieces import BUSY, CATEGORY, NOTE, BusyPieces, Pieces
 from .descriptors import Descriptors, merge_key, with_tids
 from .fields import CodedField, ConstantField, Field, PieceTable, VarintField, number_field
@@ -84,7 +84,8 @@ class DerivedTexts:
 
     def derived(self) -> bytes:
         """The fields that mark a slice as derived."""
-        return self._category.field(CATEGORY.encode()) + self._arguments.text("derived", NOTE.encode(), often=True)
+        note = self._arguments.text("derived", NOTE.encode(), often=True)
+        return self._category.field(CATEGORY.encode()) + tagged(HostArguments.tag, note)
 
     def name(self, text: str) -> bytes:
         """The field of a slice's name."""
