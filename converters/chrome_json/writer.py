@@ -71,20 +71,20 @@ class TrackIds:
         self.fresh: list[str] = []
         processes = arrange(tracks, catalog)
         wanted = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
-        self._pids = {id(node): pid for node, pid in zip(processes, give_ids(wanted, HIGHEST_ID), strict=True)}
-        self._order = {id(node): index for index, node in enumerate(processes)}
+        self._pids = dict(zip(processes, give_ids(wanted, HIGHEST_ID), strict=True))
+        self._order = {node: index for index, node in enumerate(processes)}
         self._places = dict(_places(processes))
-        self._tids = {id(node): _thread_ids(node) for node in processes}
-        self._free = {id(node): self._free_tids(node) for node in processes}
+        self._tids = {node: _thread_ids(node) for node in processes}
+        self._free = {node: self._free_tids(node) for node in processes}
         # Viewers order the threads of a process by their ids.
         for number, place in self._places.items():
-            tids = self._tids[id(place.process)]
+            tids = self._tids[place.process]
             if number not in tids:
-                tids[number] = next(self._free[id(place.process)])
+                tids[number] = next(self._free[place.process])
         self._tracks = tracks
         self._lanes_per_track = min(_LANES, FIRST_LANE // max(len(tracks), 1))
         self._rows: dict[tuple[int, int], str] = {}
-        self._named: set[int] = set()
+        self._named: set[Node] = set()
 
     def row(self, number: int, lane: int) -> str:
         """Returns the fields `"pid":1,"tid":2` of a lane of the track with that index in the timeline."""
@@ -102,7 +102,7 @@ class TrackIds:
         """Returns the data that restores the tracks: `rows`, in the order of the timeline's tracks, and `lanes`."""
         rows = [
             {
-                "pid": self._pids[id(self._places[number].process)],
+                "pid": self._pids[self._places[number].process],
                 "tid": self._tid(number),
                 "track": {column: value for column, value in track._asdict().items() if value is not None},
             }
@@ -111,16 +111,16 @@ class TrackIds:
         return {"rows": rows, "lanes": {"first": FIRST_LANE, "each": self._lanes_per_track}}
 
     def _tid(self, number: int) -> int:
-        return self._tids[id(self._places[number].process)][number]
+        return self._tids[self._places[number].process][number]
 
     def process(self, number: int) -> str:
         """Returns the field `"pid":1` of the track with that index in the timeline."""
         process = self._places[number].process
-        field = f'"pid":{self._pids[id(process)]}'
-        if id(process) not in self._named:
-            self._named.add(id(process))
+        field = f'"pid":{self._pids[process]}'
+        if process not in self._named:
+            self._named.add(process)
             self._meta(field, "process_name", name=process.shown.name)
-            self._meta(field, "process_sort_index", sort_index=self._order[id(process)])
+            self._meta(field, "process_sort_index", sort_index=self._order[process])
             if process.shown.labels:
                 self._meta(field, "process_labels", labels=", ".join(process.shown.labels))
         return field
@@ -132,7 +132,7 @@ class TrackIds:
 
     def _free_tids(self, process: Node) -> Iterator[int]:
         """Ids for tracks that aren't threads: not a thread's id, nor the process id, which is the main thread's."""
-        taken = {*_thread_ids(process).values(), self._pids[id(process)]}
+        taken = {*_thread_ids(process).values(), self._pids[process]}
         return (tid for tid in count(1) if tid not in taken)
 
     def _meta(self, place: str, event: str, **args: Any) -> None:

@@ -158,8 +158,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         if keys and columns_of(tuple(map(heading, keys))) is not None:
             account = LineAccount(conversion.report, what="record")
             return _read(source, conversion, account, tables(source, account, conversion.report, columns_of))
-    if is_csv(head.lines):
-        return read_csv(source, conversion)
+    return read_csv(source, conversion) if is_csv(head.lines) else _read_text(source, conversion)
+
+
+def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines = Lines(source, conversion)
     return _read(source, conversion, lines, read_tables(lines, columns_of))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Bools, Int64
@@ -194,8 +194,9 @@ def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
     rows = np.flatnonzero(mine[batch.track])
     new = np.full(len(batch) + 1, -1, np.int32)
     new[rows] = np.arange(len(rows))
-    edges, arrows = batch.edges, batch.arrows
-    on, at = mine[edges.track], new[arrows.row] >= 0
+    edges = batch.edges
+    on, at = mine[edges.track], new[batch.arrows.row] >= 0
+    arrows = {name: column[at] for name, column in asdict(batch.arrows).items()}
     return TimelineBatch(
         batch.rows.some(rows),
         batch.lane[rows],
@@ -203,16 +204,7 @@ def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
         batch.serial[rows],
         batch.work[rows],
         Edges(edges.ts[on], new[edges.row[on]], edges.track[on], edges.lane[on]),
-        Arrows(
-            new[arrows.row[at]],
-            arrows.arrow[at],
-            arrows.out[at],
-            arrows.kind[at],
-            arrows.peer[at],
-            arrows.last[at],
-            arrows.work[at],
-            arrows.launched[at],
-        ),
+        Arrows(**arrows | {"row": new[arrows["row"]]}),
         0,
     )
 

@@ -69,11 +69,12 @@ class Shown(msgspec.Struct, frozen=True):
         return f"{rest[:-1]}: {self.plain}" if self.plain and rest != name else name
 
 
-class Node(msgspec.Struct):
+class Node(msgspec.Struct, eq=False):
     """A process, thread, device, stream or text track as a timeline draws it, with the nodes below it.
 
     `kind` is process, thread, device, stream or track. `number` is the index in `Timeline.tracks` of the
-    track whose rows are here, None if there is none. `key` has the track columns down to here.
+    track whose rows are here, None if there is none. `key` has the track columns down to here. A node equals
+    itself alone, so that it can be a key.
     """
 
     kind: str

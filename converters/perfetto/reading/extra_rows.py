@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant
-from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of, signed
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, signed
 from ktrace.kit.trace_json.torch_categories import RECORDS
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
@@ -69,7 +69,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
         taken = 0
         for tracks, name, default, number in kinds:
             uuids = repeated(message, _T[tracks]) or default
-            given = _doubles(message, _T[name]) if number is double else repeated(message, _T[name])
+            given = repeated(message, _T[name], fixed=number is double)
             for uuid, value in zip(uuids, given, strict=False):
                 number_of_place = context.tracks.place_number(uuid, state.machine)
                 track = context.tracks.places[number_of_place]
@@ -96,19 +96,6 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
         "unit": pa.array([place.unit for place in at], pa.string()).dictionary_encode(),
     }
     yield Batch("events", pa.RecordBatch.from_pydict(columns))
-
-
-def _doubles(message: bytes, number: int) -> list[int]:
-    """Returns the bits of a repeated double field, packed or not."""
-    found: list[int] = []
-    for field_number, _, value in fields_of(message):
-        if field_number == number:
-            found += (
-                [int.from_bytes(value[at : at + 8], "little") for at in range(0, len(value) - 7, 8)]
-                if isinstance(value, bytes)
-                else [value]
-            )
-    return found
 
 
 def metrics_with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:

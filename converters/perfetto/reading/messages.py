@@ -97,19 +97,23 @@ def bits(values: Int64) -> Float64:
     return np.ascontiguousarray(values).view(np.float64)
 
 
-def repeated(message: bytes, number: int) -> list[int]:
-    """The values of a repeated integer field, packed or not, up to where the message stops being protobuf."""
+def repeated(message: bytes, number: int, *, fixed: bool = False) -> list[int]:
+    """The values of a repeated field of varints or `fixed` 64 bits, packed or not, up to where it isn't protobuf."""
     found: list[int] = []
     try:
         for field_number, _, value in fields_of(message):
-            if field_number == number:
-                found += unpacked(value) if isinstance(value, bytes) else [value]
+            if field_number != number:
+                continue
+            if not isinstance(value, bytes):
+                found.append(value)
+            else:
+                found += np.frombuffer(value, "<u8", len(value) // 8).tolist() if fixed else _varints(value)
     except ValueError:
         pass
     return found
 
 
-def unpacked(data: bytes) -> list[int]:
+def _varints(data: bytes) -> list[int]:
     """The varints of a packed field, without a last one that is cut off."""
     found, value, shift = [], 0, 0
     for byte in data:
@@ -205,25 +209,15 @@ def find_sidecar(data: Data) -> Sidecar | None:
     """Returns the sidecar that the first packet begins; None if ktrace didn't write the trace."""
     try:
         size, used = varint(data[1:12], 0)
-        text = test_text(data[1 + used : 1 + used + size]) if size < _LONGEST_MARK and data[0] == _PACKET else None
+        packet = data[1 + used : 1 + used + size] if size < _LONGEST_MARK and data[0] == _PACKET else b""
+        return parse_begin(test_event_text(first(gather(packet), _TEST, b"")))
     except (IndexError, ValueError):
         return None
-    return None if text is None else parse_begin(text)
 
 
-def test_text(packet: bytes) -> str | None:
-    """The text of a packet `for_testing`, None for another packet. Raises ValueError if it isn't protobuf."""
-    value: Value | None = None
-    for number, _, part in fields_of(packet):
-        if number == _TEST:
-            value = part
-    return test_event_text(value) if isinstance(value, bytes) else None
-
-
-def test_event_text(value: bytes) -> str | None:
-    """The text of a TestEvent."""
-    texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
-    return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
+def test_event_text(event: bytes) -> str:
+    """The text of a TestEvent, '' if it has none. Raises ValueError if it isn't protobuf."""
+    return text(first(gather(event), f.TEST_EVENT["str"], b""))
 
 
 @contextmanager

@@ -284,7 +284,7 @@ class TraceReader:
                 elif "gpu_info" in fields:
                     self._gpus.info(fields["gpu_info"][0], int(machine[row]))
                 elif "for_testing" in fields and self.context.sidecar is not None:
-                    links = self.context.sidecar.add(test_event_text(fields["for_testing"][0]) or "")
+                    links = self.context.sidecar.add(test_event_text(fields["for_testing"][0]))
                     self._links += [] if links is None else [links]
             except ValueError as error:
                 skipped[row] = True

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -44,7 +45,7 @@ from ktrace.stages.order import TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
 
 from .. import field_numbers as f
-from ..wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, message, varint
+from ..wire import bytes_tag, double, double_tag, int_field, int_tag, message, varint
 from .fields import (
     CodedField,
     Field,
@@ -139,66 +140,36 @@ TYPE_NAMES = message(
     ],
 )
 
-_ANNOTATION = bytes_tag(f.TRACK_EVENT["debug_annotations"])
 _BOOL = int_tag(f.DEBUG_ANNOTATION["bool_value"])
-_INT = int_tag(f.DEBUG_ANNOTATION["int_value"])
-_UINT = int_tag(f.DEBUG_ANNOTATION["uint_value"])
-_DOUBLE = double_tag(f.DEBUG_ANNOTATION["double_value"])
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
 _ELEMENT = bytes_tag(f.DEBUG_ANNOTATION["array_values"])
 _JSON = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], JSON_TYPE)
 _ARGS = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], ARGS_TYPE)
 
-_STAGE_INT = int_tag(f.EXTRA_COMPUTE_ARG["int_value"])
-_STAGE_UINT = int_tag(f.EXTRA_COMPUTE_ARG["uint_value"])
-_STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
-_STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
-_STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
-
-_NESTED = (b"{", b"[")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 #: Key of the source's `args` -> the name that is written.
 Naming = Callable[[str], str]
 
 
-class _MessageCache:
-    """Messages by the JSON text that they encode."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, bytes], bytes] = {}
-        self._budget = _REMEMBERED
-
-    def get(self, name: str, text: bytes, make: Callable[[str, bytes], bytes]) -> bytes:
-        """Returns the message of a text under a name, and makes it if it isn't known."""
-        known = self._known.get((name, text))
-        if known is None:
-            known = make(name, text)
-            self._budget -= len(text) + len(known)
-            if self._budget < 0:
-                self._known.clear()
-                self._budget = _REMEMBERED
-            self._known[name, text] = known
-        return known
+def tagged(tag: bytes, body: bytes) -> bytes:
+    """A message or text with its tag and length."""
+    return tag + varint(len(body)) + body
 
 
-class HostArguments:
-    """DebugAnnotations. `names` and `texts` intern their names and text values."""
+class Arguments(ABC):
+    """Arguments as messages without tag and length. `names` and `texts` intern their names and text values."""
 
-    tag = _ANNOTATION
-    int_tag, uint_tag, double_tag, bool_tag = _INT, _UINT, _DOUBLE, _BOOL
-    text_tag = bytes_tag(f.DEBUG_ANNOTATION["string_value"])
+    bool_tag: bytes | None = None
 
-    def __init__(self) -> None:
-        self.names = InternedTexts(
-            f.INTERNED_DATA["debug_annotation_names"], f.DEBUG_ANNOTATION["name_iid"], f.DEBUG_ANNOTATION["name"]
-        )
+    def __init__(self, numbers: Mapping[str, int], names: str) -> None:
+        """`numbers` are those of the fields of the message, `names` is the field of InternedData with the names."""
+        self.names = InternedTexts(f.INTERNED_DATA[names], numbers["name_iid"], numbers["name"])
         self.texts = InternedTexts(
-            f.INTERNED_DATA["debug_annotation_string_values"],
-            f.DEBUG_ANNOTATION["string_value_iid"],
-            f.DEBUG_ANNOTATION["string_value"],
+            f.INTERNED_DATA["debug_annotation_string_values"], numbers["string_value_iid"], numbers["string_value"]
         )
-        self._remembered = _MessageCache()
+        self.int_tag, self.uint_tag = int_tag(numbers["int_value"]), int_tag(numbers["uint_value"])
+        self.double_tag, self.text_tag = double_tag(numbers["double_value"]), bytes_tag(numbers["string_value"])
 
     def head(self, name: str) -> bytes:
         """The field of an argument's name."""
@@ -206,118 +177,128 @@ class HostArguments:
 
     def text(self, name: str, value: bytes, *, often: bool) -> bytes:
         """An argument that is a text."""
-        return self._field(self.head(name) + self.texts.field(value, often=often))
+        return self.head(name) + self.texts.field(value, often=often)
 
-    def json(self, name: str, value: bytes) -> bytes:
+    def json(self, name: str, text: bytes) -> bytes:
         """An argument that is any JSON value."""
-        if len(value) > _LONGEST and value[:1] in _NESTED:
-            return self._field(self.head(name) + _JSON + self.texts.field(value, often=False))
-        return self._remembered.get(name, value, self._json)
-
-    def object(self, value: bytes, naming: Naming) -> bytes:
-        """The arguments of a whole `args` object."""
-        if len(value) > _LONGEST:
-            with suppress(msgspec.DecodeError, RecursionError):
-                return b"".join(self.json(naming(key), bytes(part)) for key, part in _members(value).items())
-        return self._remembered.get("", value, lambda _, text: self._object(text, naming))
-
-    def _json(self, name: str, text: bytes) -> bytes:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):  # an integer of thousands of digits, a thousand levels
-            return self._field(self.head(name) + _JSON + self.texts.field(text, often=False))
-        return self._field(self.head(name) + self._member(value))
+            return self._json_text(name, text, often=False)
+        return self.value(name, value)
 
-    def _object(self, text: bytes, naming: Naming) -> bytes:
+    def object(self, text: bytes, naming: Naming) -> list[bytes]:
+        """The arguments of a whole `args` object."""
         try:
             members = json.loads(text)
         except (ValueError, RecursionError):
-            return self._field(self.head("args") + _ARGS + self.texts.field(text, often=False))
-        return b"".join(self._field(self.head(naming(key)) + self._member(value)) for key, value in members.items())
+            return [self._whole(text)]
+        return [self.value(naming(key), value) for key, value in members.items()]
 
-    def _field(self, body: bytes) -> bytes:
-        return _ANNOTATION + varint(len(body)) + body
+    def value(self, name: str, value: Any) -> bytes:
+        """An argument that is a value of JSON."""
+        scalar = self._scalar(value)
+        return self._json_text(name, _spelled(value)) if scalar is None else self.head(name) + scalar
 
-    def _member(self, value: Any, depth: int = 0) -> bytes:
+    def _scalar(self, value: Any) -> bytes | None:
+        """A number, or a text; None for another value, an integer beyond 64 bits, a text with half a surrogate pair."""
+        kind = type(value)
+        if kind is int and -(2**63) <= value < 2**63:
+            return self.int_tag + varint(value)
+        if kind is float:
+            return self.double_tag + double(value)
+        if kind is str:
+            with suppress(UnicodeEncodeError):
+                return self.texts.field(value.encode())
+        return None
+
+    @abstractmethod
+    def _json_text(self, name: str, text: bytes, *, often: bool = True) -> bytes:
+        """An argument that is marked as JSON text."""
+
+    def _whole(self, text: bytes) -> bytes:
+        """All of `args`, which can't be decoded."""
+        return self._json_text("args", text, often=False)
+
+
+def _spelled(value: Any) -> bytes:
+    return json.dumps(value).encode() if type(value) is str else dump_json(value).encode("utf-8", "backslashreplace")
+
+
+class HostArguments(Arguments):
+    """DebugAnnotations; the messages of some JSON texts are kept."""
+
+    tag = bytes_tag(f.TRACK_EVENT["debug_annotations"])
+    bool_tag = _BOOL
+
+    def __init__(self) -> None:
+        super().__init__(f.DEBUG_ANNOTATION, "debug_annotation_names")
+        self._known: dict[tuple[str, bytes], list[bytes]] = {}
+        self._budget = _REMEMBERED
+
+    def json(self, name: str, text: bytes) -> bytes:
+        """An argument that is any JSON value."""
+        if len(text) > _LONGEST and text[:1] in (b"{", b"["):
+            return self._json_text(name, text, often=False)
+        make = super().json
+        (body,) = self._remembered(name, text, lambda: [make(name, text)])
+        return body
+
+    def object(self, text: bytes, naming: Naming) -> list[bytes]:
+        """The arguments of a whole `args` object."""
+        if len(text) > _LONGEST:
+            with suppress(msgspec.DecodeError, RecursionError):
+                return [self.json(naming(key), bytes(part)) for key, part in _members(text).items()]
+        make = super().object
+        return self._remembered("", text, lambda: make(text, naming))
+
+    def value(self, name: str, value: Any) -> bytes:
+        """An argument that is a value of JSON."""
+        return self.head(name) + self._member(value, 0)
+
+    def _remembered(self, name: str, text: bytes, make: Callable[[], list[bytes]]) -> list[bytes]:
+        """The messages of a text under a name, which are made if they aren't known."""
+        known = self._known.get((name, text))
+        if known is None:
+            known = make()
+            self._budget -= len(text) + sum(map(len, known))
+            if self._budget < 0:
+                self._known.clear()
+                self._budget = _REMEMBERED
+            self._known[name, text] = known
+        return known
+
+    def _member(self, value: Any, depth: int) -> bytes:
         return _JSON if value is None else self._value(value, depth)
 
     def _value(self, value: Any, depth: int) -> bytes:
-        kind = type(value)
-        if kind is int and -(2**63) <= value < 2**63:
-            return _INT + varint(value)
-        if kind is str:
-            try:
-                return self.texts.field(value.encode())
-            except UnicodeEncodeError:  # a lone surrogate
-                return _JSON + self.texts.field(json.dumps(value).encode())
-        if kind is float:
-            return _DOUBLE + double(value)
-        if kind is bool:
+        scalar = self._scalar(value)
+        if scalar is not None:
+            return scalar
+        if type(value) is bool:
             return _BOOL + varint(value)
-        if value and depth < _DEEPEST and kind is dict:
-            return b"".join(
-                _nested(_ENTRY, self.head(key) + self._member(item, depth + 1)) for key, item in value.items()
-            )
-        if value and depth < _DEEPEST and kind is list:
-            return b"".join(_nested(_ELEMENT, self._value(item, depth + 1)) for item in value)
-        return _JSON + self.texts.field(dump_json(value).encode("utf-8", "backslashreplace"))
+        if value and depth < _DEEPEST and type(value) is dict:
+            members = ((self.head(key), self._member(item, depth + 1)) for key, item in value.items())
+            return b"".join(tagged(_ENTRY, head + body) for head, body in members)
+        if value and depth < _DEEPEST and type(value) is list:
+            return b"".join(tagged(_ELEMENT, self._value(item, depth + 1)) for item in value)
+        return _JSON + self.texts.field(_spelled(value))
+
+    def _json_text(self, name: str, text: bytes, *, often: bool = True) -> bytes:
+        return self.head(name) + _JSON + self.texts.field(text, often=often)
+
+    def _whole(self, text: bytes) -> bytes:
+        return self.head("args") + _ARGS + self.texts.field(text, often=False)
 
 
-def _nested(tag: bytes, body: bytes) -> bytes:
-    return tag + varint(len(body)) + body
-
-
-class StageArguments:
-    """ExtraComputeArgs of a launch or of an interned kernel: the same message in different fields."""
-
-    int_tag, uint_tag, double_tag, bool_tag = _STAGE_INT, _STAGE_UINT, _STAGE_DOUBLE, None
-    text_tag = bytes_tag(_STAGE_TEXT)
+class StageArguments(Arguments):
+    """ExtraComputeArgs of a launch or of an interned kernel. A name that is spelled out marks JSON text."""
 
     def __init__(self) -> None:
-        self.names = InternedTexts(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
-        self.texts = InternedTexts(
-            f.INTERNED_DATA["debug_annotation_string_values"], f.EXTRA_COMPUTE_ARG["string_value_iid"], _STAGE_TEXT
-        )
+        super().__init__(f.EXTRA_COMPUTE_ARG, "compute_arg_names")
 
-    def head(self, name: str) -> bytes:
-        """The field of an argument's name."""
-        return self.names.field(name.encode("utf-8", "replace"))
-
-    def text(self, name: str, value: bytes, *, often: bool) -> bytes:
-        """An argument that is a text, without tag and length."""
-        return self.head(name) + self.texts.field(value, often=often)
-
-    def json(self, name: str, value: bytes) -> bytes:
-        """An argument that is any JSON value, without tag and length."""
-        try:
-            return self.value(name, json.loads(value))
-        except (ValueError, RecursionError):
-            return self._json_text(name, value)
-
-    def value(self, name: str, value: Any) -> bytes:
-        """The same of a value."""
-        kind = type(value)
-        if kind is int and -(2**63) <= value < 2**63:
-            return self.head(name) + _STAGE_INT + varint(value)
-        if kind is float:
-            return self.head(name) + _STAGE_DOUBLE + double(value)
-        if kind is str:
-            try:
-                return self.head(name) + self.texts.field(value.encode())
-            except UnicodeEncodeError:
-                return self._json_text(name, json.dumps(value).encode())
-        return self._json_text(name, dump_json(value).encode("utf-8", "backslashreplace"))
-
-    def object(self, value: bytes, naming: Naming) -> list[bytes]:
-        """The arguments of a whole `args` object."""
-        try:
-            members = json.loads(value)
-        except (ValueError, RecursionError):
-            return [self._json_text("args", value)]
-        return [self.value(naming(key), item) for key, item in members.items()]
-
-    def _json_text(self, name: str, text: bytes) -> bytes:
-        return bytes_field(_STAGE_NAME, name.encode("utf-8", "replace")) + self.texts.field(text)
+    def _json_text(self, name: str, text: bytes, *, often: bool = True) -> bytes:
+        return message(f.EXTRA_COMPUTE_ARG, name=name) + self.texts.field(text, often=often)
 
 
 #: Texts with fewer distinct values than one in so many rows are cheaper one by one.
@@ -375,7 +356,7 @@ _EXACT = 2.0**53
 _DISTINCT = 1 << 10
 
 
-def argument_field(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
+def argument_field(name: str, column: pa.Array, into: Arguments, tag: bytes) -> Field | None:
     """Returns a column as an argument; None if all its values are null."""
     if column.null_count == len(column):
         return None
@@ -391,13 +372,13 @@ def argument_field(name: str, column: pa.Array, into: HostArguments | StageArgum
         values = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
         if into.bool_tag is not None:
             return number_field(tag, into.head(name), into.bool_tag, values.astype(np.uint64), valid)
-        words = [_whole_text(tag, into.json(name, word)) for word in (b"false", b"true")]
+        words = [tagged(tag, into.json(name, word)) for word in (b"false", b"true")]
         codes = values.astype(np.int32)
         return CodedField(PieceTable(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
     return _text(name, column, into, tag)
 
 
-def _text(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field:
+def _text(name: str, column: pa.Array, into: Arguments, tag: bytes) -> Field:
     value = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_json = pa.types.is_binary(value) or pa.types.is_large_binary(value)
     if not pa.types.is_dictionary(column.type):
@@ -407,14 +388,9 @@ def _text(name: str, column: pa.Array, into: HostArguments | StageArguments, tag
             return MessageField(tag, into.head(name), [MessageField(into.text_tag, b"", [text])], validity(column))
 
     def make(text: bytes, many: bool) -> bytes:
-        body = into.json(name, text) if is_json else into.text(name, text, often=many)
-        return body if isinstance(into, HostArguments) else _whole_text(tag, body)
+        return tagged(tag, into.json(name, text) if is_json else into.text(name, text, often=many))
 
     return coded(column, make)
-
-
-def _whole_text(tag: bytes, body: bytes) -> bytes:
-    return tag + varint(len(body)) + body
 
 
 def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
@@ -439,11 +415,9 @@ def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
     return CodedField(PieceTable(pieces), codes)
 
 
-def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
-    """Returns the `args` texts as arguments of the host; None if all are null."""
-    if column.null_count == len(column):
-        return None
-    return coded(column, lambda text, _: into.object(text, naming))
+def object_field(column: pa.Array, into: Arguments, naming: Naming, tag: bytes) -> Field:
+    """Returns a column of `args` texts as arguments."""
+    return coded(column, lambda text, _: b"".join(tagged(tag, body) for body in into.object(text, naming)))
 
 
 def whole(column: pa.Array) -> UInt64:

@@ -43,13 +43,13 @@ from ktrace.stages.select.wanted import step_of
 
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
-from ..wire import bytes_tag, int_tag, message, varint
-from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
+from ..wire import int_tag, message, varint
+from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh, tagged
 from .busy_pieces import BUSY, CATEGORY, NOTE, BusyPieces, Pieces
 from .descriptors import Descriptors, merge_key, with_tids
 from .fields import CodedField, ConstantField, Field, PieceTable, VarintField, number_field
 from .render_stages import Gpu, Gpus
-from .sequences import Events, Packets, packet
+from .sequences import Events, packet
 from .sequences import Sequence as PacketSequence
 
 #: More streams than these are drawn as the busiest one of each device, and no more devices than these.
@@ -84,7 +84,8 @@ class DerivedTexts:
 
     def derived(self) -> bytes:
         """The fields that mark a slice as derived."""
-        return self._category.field(CATEGORY.encode()) + self._arguments.text("derived", NOTE.encode(), often=True)
+        note = self._arguments.text("derived", NOTE.encode(), often=True)
+        return self._category.field(CATEGORY.encode()) + tagged(HostArguments.tag, note)
 
     def name(self, text: str) -> bytes:
         """The field of a slice's name."""
@@ -304,8 +305,7 @@ class DeviceProcesses:
 
     def counters(self, entries: bytes, ts: Int64, fields: list[Field]) -> tuple[bytes, Callable[[], memoryview]]:
         """Returns what introduces values of counters, and what makes their packets."""
-        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["gpu_counter_event"]))
-        packets = make.encode([Events(fields, np.arange(len(ts)))], ts)
+        packets = self._sequence.packets("gpu_counter_event", [Events(fields, np.arange(len(ts)))], ts)
         return self._opening() + self._sequence.interning(entries), packets
 
     def pieces(self, pieces: Pieces, origin: int) -> tuple[bytes, Callable[[], memoryview] | None]:
@@ -324,7 +324,7 @@ class DeviceProcesses:
         rows = np.flatnonzero(np.isin(pieces.track, list(threads)))
         interned, events = _events(rows, pieces, threads, self._texts)
         ts = np.stack((pieces.start[rows], (pieces.start + pieces.busy)[rows]), 1).ravel() - origin
-        make = Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).encode(events, ts)
+        make = sequence.packets("track_event", events, ts)
         return b"".join((*packets, sequence.interning(interned))), make
 
     def roots(
@@ -350,7 +350,7 @@ class DeviceProcesses:
         tracks = [replace(track, name=padded(track.name, self._tracks.digits)) for track in tracks]
         uuids = [self._first_root + 2 * number for number in range(len(tracks))]
         entries, events, ts = events_of(tracks, uuids, self._texts)
-        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["track_event"])).encode(events, ts - origin)
+        make = self._sequence.packets("track_event", events, ts - origin)
         packets = [
             packet(self._sequence.later(), track_descriptor=one)
             for track, uuid in zip(tracks, uuids, strict=True)

@@ -62,53 +62,45 @@ class Descriptors:
         self.fresh: list[bytes] = []
         self._uuids = count(1)
         self.note = note
-        self._parents: dict[int, Node] = {}  # id of a node -> its parent
-        self._known: dict[int, int] = {}  # id of a node -> uuid
-        self._ranks: dict[int, int] = {}
+        self._parents: dict[Node, Node] = {}
+        self._known: dict[Node, int] = {}  # uuids
+        self._ranks: dict[Node, int] = {}
         self._lanes: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[int, str, str | None], int] = {}
         #: Uuids that the sidecar has yet to explain: the index of the track, and name and unit of a counter.
         self.new_lanes: list[tuple[int, int, dict[str, str]]] = []
         self.new_counters: list[tuple[int, int, dict[str, str]]] = []
-        self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
-        self._counter_groups: dict[int, int] = {}
+        self._grouped: dict[Node, bool] = {}  # process or device -> whether its counters have a group
+        self._counter_groups: dict[Node, int] = {}
         self._processes = arrange(tracks, catalog, alone=alone)
         self._pids = _pids(self._processes, machine_of, {track.device for track in tracks})
-        self._gpus: dict[int, Gpu] = {}  # id of a device below a process -> the GPU whose process has its tracks
-        self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
-        self._threads: dict[int, str] = {}  # id of a node that only a viewer calls a thread -> its name without the id
-        self._names: dict[int, str] = {}  # id of a node below a process that isn't a thread -> its name
+        self._gpus: dict[Node, Gpu] = {}  # device below a process -> the GPU whose process has its tracks
+        self._tids: dict[Node, int] = {}  # what is drawn as a thread -> its thread id
+        self._threads: dict[Node, str] = {}  # what only a viewer calls a thread -> its name without the id
+        self._names: dict[Node, str] = {}  # what is below a process and no thread -> its name
         for process in self._processes:
             self._tids |= _tids(process)
-            self._add_threads(process, self._pids[id(process)])
-            others = [node for node in process.children if id(node) not in self._tids]
+            self._add_threads(process, self._pids[process])
+            others = [node for node in process.children if node not in self._tids]
             names = in_order_of_names([node.shown.name for node in others])
-            self._names.update(zip(map(id, others), names, strict=True))
-        self._nodes: dict[int, Node] = {}
-        for process in self._processes:
-            for node in process.walk():
-                if node.number is not None:
-                    self._nodes[node.number] = node
-                self._parents.update((id(child), node) for child in node.children)
-        self._queue_nodes = {
-            id(node): other
-            for process in self._processes
-            for device in process.walk()
-            for node, other in _shared_queues(device)
-        }
-        for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
-            self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
-        self._queues = self._queue_names()
+            self._names.update(zip(others, names, strict=True))
+        drawn = [node for process in self._processes for node in process.walk()]
+        self._nodes = {node.number: node for node in drawn if node.number is not None}
+        self._parents.update((child, node) for node in drawn for child in node.children)
+        self._queue_nodes = dict(pair for node in drawn for pair in _shared_queues(node))
+        for siblings in (self._processes, *(node.children for node in drawn)):
+            self._ranks.update((node, rank * _RANKS) for rank, node in enumerate(siblings))
+        self._queues = self._queue_names(drawn)
         #: How many digits the longest number of a rank, a device or a stream has.
         self.digits = max(map(len, re.findall("[0-9]+", " ".join(_names(self._processes)))), default=1)
 
     def _add_threads(self, process: Node, pid: int) -> None:
         """Makes threads of text tracks below a process: all if it has no others, else what ktrace explains."""
-        taken = [self._tids[id(node)] for node in process.children if id(node) in self._tids]
+        taken = [self._tids[node] for node in process.children if node in self._tids]
         texts = [node for node in process.children if node.kind == "track"]
         texts = [node for node in texts if not taken or node.shown.name in _EXPLAINED]
         for node, (tid, name) in zip(texts, with_tids(pid, taken, [n.shown.name for n in texts]), strict=True):
-            self._tids[id(node)], self._threads[id(node)] = tid, name
+            self._tids[node], self._threads[node] = tid, name
 
     def add_devices(self, gpus: Gpus, machine: int) -> None:
         """Puts the tracks of the devices of a machine below processes of their own, which get their ids here."""
@@ -119,7 +111,7 @@ class Descriptors:
         for device in (node for process in self._processes for node in process.children if node.kind == "device"):
             numbers = [node.number for node in device.walk() if node.number is not None]
             if numbers and (found := gpus.get(numbers[0])):
-                self._gpus[id(device)] = found
+                self._gpus[device] = found
                 tracks.setdefault(found.number, []).extend(
                     ([device] if device.number is not None else []) + device.children
                 )
@@ -130,30 +122,29 @@ class Descriptors:
         """Names the tracks below the process of a device, after their own process if there are several of these."""
         owners = [self._process_of(node) for node in nodes]
         names = ["events" if node.kind == "device" else node.shown.name for node in nodes]
-        if len({*map(id, owners)}) > 1:
+        if len({*owners}) > 1:
             names = [f"{distinguishing(owner)} {name}" for owner, name in zip(owners, names, strict=True)]
         explained = [number for number, node in enumerate(nodes) if node.shown.name in _EXPLAINED]
         streams = [node.key.stream for node in nodes if isinstance(node.key, Track)]
         threads = with_tids(gpu.pid, [one for one in streams if one is not None], [names[one] for one in explained])
         for one, (tid, name) in zip(explained, threads, strict=True):
-            self._tids[id(nodes[one])], self._threads[id(nodes[one])] = tid, name
+            self._tids[nodes[one]], self._threads[nodes[one]] = tid, name
             gpu.tids.append(tid)
         others = [number for number in range(len(nodes)) if number not in {*explained}]
         for one, name in zip(others, in_order_of_names([names[one] for one in others]), strict=True):
-            self._names[id(nodes[one])] = name
+            self._names[nodes[one]] = name
 
-    def _queue_names(self) -> dict[int, str]:
+    def _queue_names(self, drawn: Sequence[Node]) -> dict[int, str]:
         """Returns index of a track -> name of its hardware queue.
 
         The name begins with the process if other processes have a queue of that name.
         """
-        drawn = [node for process in self._processes for node in process.walk()]
         queues = [node for node in drawn if isinstance(node.key, Track) and node.key.is_on_device]
         names = [self._below_process(node) for node in queues]
         owners = [self._process_of(node) for node in queues]
-        processes: dict[str, set[int]] = {}
+        processes: dict[str, set[Node]] = {}
         for name, process in zip(names, owners, strict=True):
-            processes.setdefault(name, set()).add(id(process))
+            processes.setdefault(name, set()).add(process)
         whole = [
             f"{distinguishing(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
             for name, process in zip(names, owners, strict=True)
@@ -166,7 +157,7 @@ class Descriptors:
 
     def _process_of(self, node: Node) -> Node:
         while node.kind != "process":
-            node = self._parents[id(node)]
+            node = self._parents[node]
         return node
 
     def track(self, number: int, lane: int) -> int:
@@ -183,7 +174,7 @@ class Descriptors:
         """Returns process id and name of the process of the track with that index."""
         node = self._process_of(self._nodes[number])
         self._node(node)
-        return self._pids[id(node)], node.shown.name
+        return self._pids[node], node.shown.name
 
     def owner(self, number: int) -> str:
         """Returns what tells the process of the track with that index from others."""
@@ -191,7 +182,7 @@ class Descriptors:
 
     def queue_track(self, number: int) -> int:
         """Returns the index of the track whose queue a track uses: as a rule its own."""
-        shared = self._queue_nodes.get(id(self._nodes[number]))
+        shared = self._queue_nodes.get(self._nodes[number])
         return number if shared is None or shared.number is None else shared.number
 
     def queue(self, number: int) -> str:
@@ -208,13 +199,13 @@ class Descriptors:
         while node.kind != "process":
             name = node.shown.name
             names.append(" ".join(name.split()[:2]) if node.kind == "device" else name)  # without the model
-            node = self._parents[id(node)]
+            node = self._parents[node]
         return " ".join(reversed(names))
 
     def expect_counters(self, series: Iterable[tuple[int, str, str | None]]) -> None:
         """Decides which counters get a group; `series` has track, name and unit of those that come next."""
         new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
-        for place, many in Counter(map(id, new.values())).items():
+        for place, many in Counter(new.values()).items():
             self._grouped.setdefault(place, many > _LOOSE_COUNTERS)
 
     def counter(self, number: int, name: str, unit: str | None) -> int:
@@ -226,17 +217,17 @@ class Descriptors:
         return uuid
 
     def _node(self, node: Node) -> int:
-        uuid = self._known.get(id(node))
+        uuid = self._known.get(node)
         if uuid is None:
-            gpu = self._gpus.get(id(node))
-            parent = None if node.kind == "process" else self._group(self._parents[id(node)] if gpu is None else node)
-            uuid = self._known[id(node)] = next(self._uuids)
+            gpu = self._gpus.get(node)
+            parent = None if node.kind == "process" else self._group(self._parents[node] if gpu is None else node)
+            uuid = self._known[node] = next(self._uuids)
             self._emit(uuid, parent, node)
         return uuid
 
     def _group(self, node: Node) -> int:
         """Returns the uuid of the track below which the children of a node are."""
-        gpu = self._gpus.get(id(node))
+        gpu = self._gpus.get(node)
         if gpu is None:
             return self._node(node)
         gpu.is_parent = True
@@ -245,26 +236,26 @@ class Descriptors:
     def _lane(self, node: Node) -> int:
         """A further row: a sibling with the same merge key or, as threads don't merge, a child of the thread."""
         first = self._node(node)
-        above = node if id(node) in self._gpus else self._parents[id(node)]
-        parent = first if id(node) in self._tids else self._group(above)
+        above = node if node in self._gpus else self._parents[node]
+        parent = first if node in self._tids else self._group(above)
         uuid = next(self._uuids)
         self._fresh(
             uuid=uuid,
             parent_uuid=parent,
             name=self._lane_name(node),
-            sibling_order_rank=self._ranks[id(node)],
+            sibling_order_rank=self._ranks[node],
             **self._merge_key(node, first),
         )
         return uuid
 
     def _emit(self, uuid: int, parent: int | None, node: Node) -> None:
-        rank = -1 if node.shown.name in _EXPLAINED and id(node) in self._threads else self._ranks[id(node)]
+        rank = -1 if node.shown.name in _EXPLAINED and node in self._threads else self._ranks[node]
         description = node.shown.description
         fields: dict[str, int | str | bytes | None] = {"uuid": uuid, "parent_uuid": parent}
         if node.kind == "process":
-            fields["process"] = _process(self._pids[id(node)], node, rank)
+            fields["process"] = _process(self._pids[node], node, rank)
             description = "\n".join(line for line in (description, self.note) if line)
-        elif id(node) in self._tids:
+        elif node in self._tids:
             fields["thread"] = self._thread(node)
         else:
             fields |= {"name": self._name(node), **self._merge_key(node, uuid)}
@@ -273,25 +264,25 @@ class Descriptors:
 
     def _merge_key(self, node: Node, uuid: int) -> dict[str, int]:
         """The key of a track: that of the stream whose queue it uses, else its own."""
-        shared = self._queue_nodes.get(id(node))
+        shared = self._queue_nodes.get(node)
         return merge_key(uuid if shared is None else self._node(shared))
 
     def _name(self, node: Node) -> str:
-        return self._names.get(id(node), node.shown.name)
+        return self._names.get(node, node.shown.name)
 
     def _lane_name(self, node: Node) -> str:
         """The name of a further row: below a thread, why there is one, to which a viewer adds the thread's id."""
-        if id(node) not in self._tids:
+        if node not in self._tids:
             return self._name(node)
         name = self._thread_name(node)
         return f"{name}, overlapping" if name else "overlapping"
 
     def _thread_name(self, node: Node) -> str:
-        name = self._threads.get(id(node))
-        return without_tid(node.shown.name, self._tids[id(node)]) if name is None else name
+        name = self._threads.get(node)
+        return without_tid(node.shown.name, self._tids[node]) if name is None else name
 
     def _thread(self, node: Node) -> bytes:
-        tid, above = self._tids[id(node)], id(self._parents[id(node)])
+        tid, above = self._tids[node], self._parents[node]
         pid = self._gpus[above].pid if above in self._gpus else self._pids[above]
         return message(f.THREAD_DESCRIPTOR, pid=pid, tid=tid, thread_name=self._thread_name(node) or None)
 
@@ -306,24 +297,24 @@ class Descriptors:
             parent_uuid=self._counter_parent(place),
             name=with_track(node.shown.name, name) if named else name,
             counter=message(f.COUNTER_DESCRIPTOR, unit=_UNITS.get(unit or ""), unit_name=own_unit),
-            sibling_order_rank=self._ranks[id(node)] + 1 + len(self._counters) % _RANKS,
+            sibling_order_rank=self._ranks[node] + 1 + len(self._counters) % _RANKS,
             **merge_key(uuid),
         )
         return uuid
 
     def _counter_place(self, node: Node) -> Node:
         while node.kind not in ("process", "device"):
-            node = self._parents[id(node)]
+            node = self._parents[node]
         return node
 
     def _counter_parent(self, place: Node) -> int:
         """Returns the uuid of the process or device, or of the group of its counters."""
         parent = self._group(place)
-        if not self._grouped.get(id(place)):
+        if not self._grouped.get(place):
             return parent
-        group = self._counter_groups.get(id(place))
+        group = self._counter_groups.get(place)
         if group is None:
-            group = self._counter_groups[id(place)] = next(self._uuids)
+            group = self._counter_groups[place] = next(self._uuids)
             self._fresh(
                 uuid=group,
                 parent_uuid=parent,
@@ -362,23 +353,23 @@ def _shared_queues(device: Node) -> Iterator[tuple[Node, Node]]:
             yield node, others[0]
 
 
-def _pids(processes: Sequence[Node], machine_of: Sequence[int], devices: Set[int | None]) -> dict[int, int]:
+def _pids(processes: Sequence[Node], machine_of: Sequence[int], devices: Set[int | None]) -> dict[Node, int]:
     """Returns the process ids: the source's own if it is legal and free on its machine, else one that no device has."""
     machines: dict[int, list[Node]] = {}
     for node in processes:
         number = next((at.number for at in node.walk() if at.number is not None), None)
         machines.setdefault(machine_of[number] if machine_of and number is not None else 0, []).append(node)
-    pids: dict[int, int] = {}
+    pids: dict[Node, int] = {}
     for nodes in machines.values():
         wanted = [node.key.pid if isinstance(node.key, Process) else None for node in nodes]
-        pids |= {id(node): pid for node, pid in zip(nodes, give_ids(wanted, HIGHEST_PID, devices), strict=True)}
+        pids |= zip(nodes, give_ids(wanted, HIGHEST_PID, devices), strict=True)
     return pids
 
 
-def _tids(process: Node) -> dict[int, int]:
+def _tids(process: Node) -> dict[Node, int]:
     """Returns the thread ids of nodes that are drawn as threads: the source's ids that are legal."""
     return {
-        id(node): node.key.tid or 0
+        node: node.key.tid or 0
         for node in process.children
         if node.kind == "thread" and isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID
     }

@@ -23,7 +23,7 @@ from ktrace.stages.order import TimelineBatch
 
 from .. import field_numbers as f
 from ..sidecar import STAGE_RESERVED
-from ..wire import bytes_tag, int_tag, varint
+from ..wire import int_tag, varint
 from .arguments import TYPE_NAMES, ArgumentTexts, ArrowBook, HostArrows
 from .busy_pieces import BusyPieces, Pieces
 from .derived_tracks import DeviceProcesses, RootTrack, TakenNames
@@ -31,12 +31,9 @@ from .descriptors import root
 from .fields import CodedField, PieceTable
 from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, KernelMetrics, launch_arguments, metrics_of
 from .render_stages import OF_LANE, Gpus, RenderStages, StageRows
-from .sequences import Events, Packets, TraceOutput, host_and_gpu, of_machine, packet
+from .sequences import Events, TraceOutput, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
-_EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
-_STAGE = bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"])
-_COUNTER = bytes_tag(f.TRACE_PACKET["gpu_counter_event"])
 _TYPE = int_tag(f.TRACK_EVENT["type"])
 _TRACK = int_tag(f.TRACK_EVENT["track_uuid"])
 _BEGINS, _ENDS, _POINT, _COUNTS = (
@@ -115,9 +112,8 @@ class Machine:
         entries, ts, fields = self._counters.finish()
         if len(ts):
             self._write(self._gpu.interning(entries))
-            self._output.make(
-                Packets(self._gpu, _COUNTER).encode([Events(fields, np.arange(len(ts)))], ts - self._origin)
-            )
+            values = Events(fields, np.arange(len(ts)))
+            self._output.make(self._gpu.packets("gpu_counter_event", [values], ts - self._origin))
             entries, ts, fields = self._counters.closing()
             opening, make = self._devices.counters(entries, ts - self._origin, fields)
             self._write(opening)
@@ -153,12 +149,12 @@ class Machine:
         begin = Events(fields, position[rows], host.batch.column("id").to_numpy())
         ends = np.flatnonzero(~is_row[at])
         end = Events([CodedField(place.table, place.codes[ends])], ends)
-        packets = Packets(self._host, _EVENT).encode([begin, end], edges.ts[at] - self._origin)
+        packets = self._host.packets("track_event", [begin, end], edges.ts[at] - self._origin)
         self._output.make(packets, worthwhile=len(at) >= _FEW)
         for start in range(len(at), len(every), _MANY):  # ends that no begin follows: very many slices overlap
             some = every[start : start + _MANY]
             end = Events([self._placed_edges(batch, some)], np.arange(len(some)))
-            self._output.make(Packets(self._host, _EVENT).encode([end], edges.ts[some] - self._origin))
+            self._output.make(self._host.packets("track_event", [end], edges.ts[some] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -207,7 +203,7 @@ class Machine:
         stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
         events = Events(self._stages.fields(stages), np.arange(len(ts)), part.column("id").to_numpy())
         self._add_estimates(part, stages)
-        return Packets(self._gpu, _STAGE).encode([events], ts - self._origin)
+        return self._gpu.packets("gpu_render_stage_event", [events], ts - self._origin)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):

@@ -31,8 +31,8 @@ from ktrace.model.tracks import NO_RANK, Process, Track, device_word, host_of, r
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
-from ..wire import bytes_tag, int_tag, message, varint
-from .arguments import StageArguments, any_of, argument_field, coded, fresh, is_integral, validity, whole
+from ..wire import bytes_tag, int_tag, message
+from .arguments import StageArguments, any_of, argument_field, fresh, is_integral, object_field, validity, whole
 from .fields import CodedField, Field, MessageField, Part, PieceTable, TextField, VarintField, encoder
 from .kernel_counters import REACHABLE
 
@@ -222,12 +222,7 @@ class RenderStages:
         if column.null_count == len(column):
             return []
         if name == "args":
-
-            def make(text: bytes, _: bool) -> bytes:
-                bodies = self._arguments.object(text, lambda key: argument_name(key, STAGE_RESERVED))
-                return b"".join(tag + varint(len(body)) + body for body in bodies)
-
-            return [coded(column, make)]
+            return [object_field(column, self._arguments, lambda key: argument_name(key, STAGE_RESERVED), tag)]
         field = argument_field(name, column, self._arguments, tag)
         return [field] if field is not None else []
 

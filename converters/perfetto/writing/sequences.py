@@ -58,6 +58,22 @@ class Sequence(NamedTuple):
             interned_data=entries or None,
         )
 
+    def packets(self, kind: str, messages: Several[Events], ts: Int64) -> Callable[[], memoryview]:
+        """Returns what makes the bytes of later packets with messages of a kind, in order.
+
+        `ts` has the timestamps by position.
+        """
+        later, tag = ConstantField(self.later()), bytes_tag(f.TRACE_PACKET[kind])
+        parts = []
+        for message_fields, positions, ids in messages:
+            fields: list[Field] = [VarintField(_TIME, ts[positions].view(np.uint64)), later]
+            if ids is not None:
+                fields.append(VarintField(_ROW, ids.view(np.uint64)))
+            fields.append(MessageField(tag, b"", message_fields))
+            parts.append(Part([MessageField(_PACKET, b"", fields)], positions))
+        make = encoder(parts, len(ts))
+        return lambda: make()[0]
+
 
 def host_and_gpu(machine: int) -> tuple[Sequence, Sequence]:
     """The two sequences of a machine."""
@@ -86,26 +102,6 @@ class Events(NamedTuple):
     fields: Several[Field]
     positions: Int64
     ids: Int64 | None = None
-
-
-class Packets:
-    """Makes packets of one field on one sequence."""
-
-    def __init__(self, sequence: Sequence, tag: bytes) -> None:
-        self._tag = tag
-        self._later = ConstantField(sequence.later())
-
-    def encode(self, events: Several[Events], ts: Int64) -> Callable[[], memoryview]:
-        """Returns what makes the bytes of packets in order. `ts` has the timestamps by position."""
-        make = encoder([Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
-        return lambda: make()[0]
-
-    def _packet(self, events: Events, ts: Int64) -> Field:
-        fields: list[Field] = [VarintField(_TIME, ts[events.positions].view(np.uint64)), self._later]
-        if events.ids is not None:
-            fields.append(VarintField(_ROW, events.ids.view(np.uint64)))
-        fields.append(MessageField(self._tag, b"", events.fields))
-        return MessageField(_PACKET, b"", fields)
 
 
 class TraceOutput(msgspec.Struct):

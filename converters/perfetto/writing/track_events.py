@@ -43,7 +43,7 @@ from .arguments import (
     coded,
     fresh,
     is_integral,
-    source_argument_field,
+    object_field,
     validity,
     whole,
 )
@@ -143,8 +143,7 @@ class TrackEvents:
             field = argument_field(name, column, self._arguments, _TAG)
             fields += [field] if field is not None else []
         if texts is not None:
-            field = source_argument_field(texts, self._arguments, lambda key: argument_name(key, RESERVED))
-            fields += [field] if field is not None else []
+            fields.append(object_field(texts, self._arguments, lambda key: argument_name(key, RESERVED), _TAG))
         return fields
 
 
