@@ -24,7 +24,7 @@ from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
 from ktrace.naming.phases import LOOP, PASS, PROMPT, SEVERAL
 from ktrace.stages.select.dependents import queued_until
-from ktrace.stages.select.wanted import step_of
+from ktrace.stages.select.wanted import series_of, step_of
 from ktrace.store.joins import ranges
 
 Shape = dict[str, Any]
@@ -34,9 +34,35 @@ _NEVER = np.int64(1 << 62)
 
 
 def labels_of_steps(gathered: WorkInput) -> tuple[list[str], Int32]:
-    """The names of all steps in their order, and the index among them of the step of each meaning, -1 for none."""
-    labels = sorted({step for step in gathered.steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
-    return labels, indices_of(gathered.steps, labels)
+    """The names of all steps in their order, and the index among them of the step of each meaning, -1 for none.
+
+    A loop whose steps are within those of another one, such as ProfilerStep#3 in Iteration 3, doesn't count beside it.
+    """
+    steps = {step for step in gathered.steps if step is not None}
+    if len({*map(series_of, steps)}) > 1:
+        inner = _inner_loops(gathered)
+        steps = {step for step in steps if series_of(step) not in inner}
+    labels = sorted(steps, key=lambda step: (step_of(step) or 0, step))
+    return labels, indices_of([step if step in steps else None for step in gathered.steps], labels)
+
+
+def _inner_loops(gathered: WorkInput) -> set[str]:
+    """The loops half of whose steps, and more, are within steps of others on their thread."""
+    loops = list(dict.fromkeys(series_of(step) for step in gathered.steps if step is not None))
+    number = indices_of([None if step is None else series_of(step) for step in gathered.steps], loops)
+    every, inside = np.zeros((2, len(loops)), np.int64)
+    for source in gathered.marks.sources:
+        marks = gathered.marks.for_source(source)
+        rows = np.flatnonzero((number[marks["meaning"]] >= 0) & (marks["dur"] > 0))
+        loop, ts = number[marks["meaning"][rows]], marks["ts"][rows]
+        around = innermost(marks["track"][rows], ts, ts + marks["dur"][rows])
+        is_inside = (around >= 0) & (loop[around] != loop)
+        every += np.bincount(loop, minlength=len(loops))
+        inside += np.bincount(loop[is_inside], minlength=len(loops))
+    inner = {
+        one for one, within, of in zip(loops, inside.tolist(), every.tolist(), strict=True) if 0 < of <= 2 * within
+    }
+    return inner if len(inner) < len(loops) else set()
 
 
 def indices_of(meanings: list[str | None], words: list[str]) -> Int32:

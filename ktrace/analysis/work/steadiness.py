@@ -22,7 +22,7 @@ import numpy as np
 
 from ktrace.analysis.work.findings import Finding
 from ktrace.model.arrays import Bools, Float64
-from ktrace.stages.select.wanted import step_of
+from ktrace.stages.select.wanted import series_of, step_of
 from ktrace.tables import Cell, brief
 
 #: Ways of not being steady.
@@ -78,7 +78,7 @@ class Unsteady(NamedTuple):
 def of_steps(
     walls: Float64, spans: Float64, compute: Float64, beside: Float64, labels: Sequence[str]
 ) -> list[Unsteady]:
-    """Returns how these steps are unsteady, empty unless their numbers tell their order.
+    """Returns how these steps are unsteady, empty unless their numbers tell their order, and they are of one loop.
 
     `walls` are their times on the host, `spans` those on a device, 0 without work, and `compute` those of kernels. If
     devices lag behind, theirs count, as a host waits in one step for the work of another, and steps before their first
@@ -86,7 +86,7 @@ def of_steps(
     else, kernels and the host tell. Kernels can't where steps overlap: `beside` is the time of a step's kernels beside
     earlier steps.
     """
-    if not len(walls) or any(step_of(label) is None for label in labels):
+    if any(step_of(label) is None for label in labels) or len({*map(series_of, labels)}) != 1:
         return []
     if not np.any(spans > walls):
         return unsteady(walls)

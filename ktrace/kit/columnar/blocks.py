@@ -43,10 +43,19 @@ def is_sparse(keys: int, rows: int, filled: int) -> bool:
 
 
 class Block:
-    """Rows with their numbers in the source: rowids or lines. In a report `place` precedes the number."""
+    """Rows with their numbers in the source: rowids or lines. In a report `place` precedes the number.
 
-    def __init__(self, place: str, numbers: pa.Int64Array, columns: Mapping[str, pa.Array]) -> None:
-        self.place = place
+    `headings` are the source's own names of columns that have others here.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        numbers: pa.Int64Array,
+        columns: Mapping[str, pa.Array],
+        headings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.place, self._headings = place, headings or {}
         self.numbers = numbers
         self._columns = dict(columns)
         self._own = {name.casefold(): name for name in reversed(self._columns)}
@@ -85,13 +94,13 @@ class Block:
 
     def replaced(self, columns: Mapping[str, pa.Array]) -> Block:
         """Returns a block with other values in these columns, nothing taken yet."""
-        return Block(self.place, self.numbers, self._columns | dict(columns))
+        return Block(self.place, self.numbers, self._columns | dict(columns), self._headings)
 
     def without(self, *names: str) -> Block:
         """Returns a block without these columns, nothing taken yet."""
         small = {name.casefold() for name in names}
         kept = {name: column for name, column in self._columns.items() if name.casefold() not in small}
-        return Block(self.place, self.numbers, kept)
+        return Block(self.place, self.numbers, kept, self._headings)
 
     def _find(self, spellings: tuple[str, ...]) -> str | None:
         return next((self._own[name] for spelling in spellings if (name := spelling.casefold()) in self._own), None)
@@ -100,12 +109,17 @@ class Block:
         """The place of a row, for a report."""
         return f"{self.place} {self.numbers[row]}"
 
+    def heading(self, name: str) -> str:
+        """The source's own name of a column, for a report."""
+        return self._headings.get(name, name)
+
     def filter(self, mask: pa.BooleanArray) -> Block:
         """Returns a block of the rows for which the mask is true, nothing taken yet."""
         return Block(
             self.place,
             self.numbers.filter(mask),
             {name: column.filter(mask) for name, column in self._columns.items()},
+            self._headings,
         )
 
     def sound(self, good: pa.BooleanArray, wrong: str, report: Report) -> Block:
@@ -117,7 +131,7 @@ class Block:
     def slice(self, start: int, rows: int) -> Block:
         """Returns a block of consecutive rows, nothing taken yet."""
         columns = {name: column.slice(start, rows) for name, column in self._columns.items()}
-        return Block(self.place, self.numbers.slice(start, rows), columns)
+        return Block(self.place, self.numbers.slice(start, rows), columns, self._headings)
 
     def rest(self) -> dict[str, pa.Array]:
         """The columns that weren't taken and have values, as columns of arguments; blobs as base64."""
@@ -157,22 +171,23 @@ def timed(
     """
     report = conversion.report
     begin = block.get(start)
+    own = {name: block.heading(name).replace("{", "{{").replace("}", "}}") for name in (start, end, dur) if name}
     checks: list[tuple[str, str, pa.Array]] = []
     if begin is None:
-        checks.append(("bad-record", f"has no {start}", pa.array(np.ones(len(block), np.bool_))))
+        checks.append(("bad-record", f"has no {own[start]}", pa.array(np.ones(len(block), np.bool_))))
     else:
-        checks.append(("bad-record", f"{start} is null", pc.is_null(begin)))
-        checks.append(("time-range", f"{start}: {{{start}}}", _beyond(begin)))
+        checks.append(("bad-record", f"{own[start]} is null", pc.is_null(begin)))
+        checks.append(("time-range", f"{own[start]}: {{{start}}}", _beyond(begin)))
     for name in (end, dur):
         column = block.get(name) if name else None
         if name is None or column is None:
             continue
         if not open_end:
-            checks.append(("bad-record", f"{name} is null", pc.is_null(column)))
-        checks.append(("time-range", f"{name}: {{{name}}}", _beyond(column)))
+            checks.append(("bad-record", f"{own[name]} is null", pc.is_null(column)))
+        checks.append(("time-range", f"{own[name]}: {{{name}}}", _beyond(column)))
         if begin is not None:
             early = pc.less(column, 0) if name == dur else pc.less(column, begin)
-            checks.append(("negative-duration", f"{name}: {{{name}}}", early))
+            checks.append(("negative-duration", f"{own[name]}: {{{name}}}", early))
     good = np.ones(len(block), np.bool_)
     for kind, detail, strange in checks:
         bad = pc.fill_null(strange, False).to_numpy(zero_copy_only=False) & good

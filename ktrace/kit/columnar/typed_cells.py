@@ -88,6 +88,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
     source, table = rows.block, rows.table
     columns: dict[str, pa.Array] = {}
     left: dict[str, pa.Array] = {}
+    headings: dict[str, str] = {}
     for name, field in fields.items():
         own = own_heading(table, field)
         cells = None if own is None else source.take(own)
@@ -95,7 +96,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
             continue
         unit = table.unit(own) or heading(own).unit or (units or {}).get(name, "")
         column, kept = field.read(cells, unit)
-        columns[f"<{name}>"] = column
+        columns[f"<{name}>"], headings[f"<{name}>"] = column, own
         if kept is not None:
             left[_with_unit(own, unit)] = argument(only(cells, kept))
         if field.read is _time and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
@@ -106,7 +107,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
         if has_text(cells).any():
             own = heading_.removeprefix("args.")
             left[_with_unit(own, table.unit(own))] = argument(cells, heading(own))
-    return Block(source.place, source.numbers, columns | left)
+    return Block(source.place, source.numbers, columns | left, headings)
 
 
 def joined(block: Block, columns: dict[str, Any]) -> dict[str, Any]:

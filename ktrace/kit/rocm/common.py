@@ -174,7 +174,8 @@ def executed(block: Block, conversion: Conversion, start: str, end: str) -> Bloc
     if not idle.true_count:
         return block
     for row in np.flatnonzero(idle.to_numpy(zero_copy_only=False)).tolist():
-        conversion.report.issue("not-executed", block.where(row), f"{start} and {end} are 0")
+        names = f"{block.heading(start)} and {block.heading(end)}"
+        conversion.report.issue("not-executed", block.where(row), f"{names} are 0")
     return block.filter(pc.invert(idle))
 
 

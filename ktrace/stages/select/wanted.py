@@ -211,6 +211,12 @@ def step_of(name: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def series_of(name: str) -> str:
+    """The name of a step without its number: that of the loop that it is of."""
+    match = _STEP.fullmatch(name.strip())
+    return name.strip()[: match.start(1) - match.end()].casefold() if match else name
+
+
 def steps_of(text: int | str) -> tuple[int, int, str | None]:
     """The first and last step, and what their names begin with where they are named. Raises UsageError.
 

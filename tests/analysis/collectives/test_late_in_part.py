@@ -188,6 +188,30 @@ def test_a_comparison_names_the_steps_too(first: int, said: str, tmp_path: Path)
     assert ("collectives there." in sentence) == (first > 0)
 
 
+#: How a job of eight ranks is late -> the ranks that are named together.
+TOGETHER: dict[str, tuple[Slow, str | None]] = {
+    "two": (lambda rank, step: 1.3 if rank in (1, 6) else 1, "1, 6"),
+    "three": (lambda rank, step: 1.3 if rank in (0, 3, 5) else 1, "0, 3, 5"),
+    "two in turns": (lambda rank, step: 1.3 if rank in (step % 8, (step + 3) % 8) else 1, None),
+    "five": (lambda rank, step: 1.3 if rank > 2 else 1, None),
+    "noise": (lambda rank, step: 1, None),
+    "one step": (lambda rank, step: 3 if rank in (1, 6) and step == 5 else 1, None),
+}
+
+
+@pytest.mark.parametrize("what", TOGETHER)
+def test_ranks_that_are_late_together_are_named(what: str, tmp_path: Path) -> None:
+    slow, late = TOGETHER[what]
+    summary = summary_of(tmp_path, slow, ranks=8)
+    assert not named(summary)
+    found = next(one for one in summary.findings if one.code == "exposed.communication")
+    assert found.details.get("late_ranks") == late
+    *others, last = (late or "").split(", ")
+    words = f"for the last of them, which is rank {', '.join(others)} or {last}"
+    assert any(words in line for line in summary.verdict) is (late is not None)
+    assert ("Compare these ranks with the others" in found.remedy) is (late is not None)
+
+
 @pytest.mark.parametrize(("apart", "said"), [(300_000_000, False), (3_600_000_000_000, True)])
 def test_ranks_an_hour_apart_were_not_recorded_together(apart: int, said: bool, tmp_path: Path) -> None:
     """Clocks of hosts may differ by parts of a second, as collectives tell; none of these takes an hour."""

@@ -107,6 +107,35 @@ def test_what_a_cut_table_lacks_is_not_gone(rows: int, gone: bool, tmp_path: Pat
     assert any("norm" in line for line in found.verdict) is gone
 
 
+@pytest.mark.parametrize(("times", "count", "said"), [(2, 3, True), (1, 3, False), (2, 6, False)])
+def test_copies_that_move_other_amounts_are_said_first(times: int, count: int, said: bool, tmp_path: Path) -> None:
+    """As many copies a step of twice the bytes are another batch; twice as many are another program."""
+    a = _copying(tmp_path / "a.json", 3, 1 << 20)
+    b = _copying(tmp_path / "b.json", count, times << 20)
+    found = ktrace.diff(a, b)
+    words = "Not alike: HtoD copies move 1.0 MB each in a.json, 2.1 MB in b.json."
+    assert (words in found.verdict) is said
+    assert [one.code for one in found.differences if one.code == "differs.copies"] == ["differs.copies"] * said
+
+
+def _copying(path: Path, copies: int, size: int) -> Path:
+    """Four steps of some copies and a kernel."""
+    events: list[dict[str, Any]] = []
+    for step in range(4):
+        begin = 1_000.0 * (step + 1)
+        place = {"ph": "X", "pid": 0, "tid": 7}
+        for at in range(copies):
+            args = {"device": 0, "stream": 7, "bytes": size}
+            copy = {"cat": "gpu_memcpy", "name": "Memcpy HtoD", "ts": begin + 50 * at, "dur": 40}
+            events.append({**copy, "args": args, **place})
+        kernel = {"cat": "kernel", "name": "gemm", "ts": begin + 50 * copies, "dur": 100}
+        events.append({**kernel, "args": {"device": 0, "stream": 7}, **place})
+        mark = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1}
+        events.append({**mark, "ts": begin - 10, "dur": 900})
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    return path
+
+
 def test_a_slower_pass_is_named(tmp_path: Path) -> None:
     shape: dict[str, Any] = {"layers": 3, "scale": 1.0, "steps": 4, "uses_graph": False}
     a = write(build(2, **shape), tmp_path / "a.json")

@@ -86,6 +86,8 @@ def test_steps_whose_work_was_still_queued_are_not_compared(queued: int, tmp_pat
     found = ktrace.diff(a, b)
     assert found.compared == (8, 8 - (queued + 1 if queued else 0))
     assert found.whole.percent == pytest.approx(0, abs=0.1)
+    note = "b.jsonl: the last 4 steps aren't compared, as work was still queued when the recording ended."
+    assert (note in found.notes) is (queued > 0)
     assert not any("gemm" in line for line in found.verdict)
 
 

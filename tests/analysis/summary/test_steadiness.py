@@ -136,6 +136,27 @@ def test_steps_whose_work_was_still_queued_are_not_compared(queued: int) -> None
     assert slow.way == "shift" and np.flatnonzero(slow.slow).tolist() == [4, 5]
 
 
+@pytest.mark.parametrize("nested", [True, False])
+def test_the_steps_of_two_loops_are_not_one_series(nested: bool, tmp_path: Path) -> None:
+    """A profiler's step within an iteration of the program; or training, then something else that is faster."""
+    rows, now = list[Row](), 0
+    for at in range(12):
+        begin, dur = now, 900_000 if nested or at < 6 else 100_000
+        rows += [host("cudaLaunchKernel", now + 500, now + 5_000, at + 1)]
+        rows += [work("gemm", now + 9_000, now + 9_000 + dur, at + 1)]
+        now += dur + 20_000
+        rows += [host("cudaDeviceSynchronize", now - 12_000, now - 1_000)]
+        outer, inner = f"Iteration {at}", f"ProfilerStep#{at}"
+        rows += [host(outer if nested or at < 6 else f"step {at - 6}", begin, now, kind="range")]
+        rows += [host(inner, begin + 100, now - 500, kind="range")] if nested else []
+        now += 1_000
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["operation"])
+    assert not summary.unsteady
+    loops = [f"Iteration {at}" for at in range(12)]
+    assert sorted(summary.steps) == sorted(loops if nested else [*loops[:6], *(f"step {at}" for at in range(6))])
+    assert sum(use.count for use in summary.step_use) == 12
+
+
 def _on_streams(streams: int, dur: int, *, first: float = 1.0, waits: bool = False) -> list[Row]:
     """Six steps of two kernels on each of some streams, which nothing keeps together but a wait at each step's end.
 

@@ -186,6 +186,9 @@ def test_older_spellings_work_items_and_what_never_ran() -> None:
     assert trace.events.correlation.fillna(-1).tolist() == [-1, 4]
     issues = {kind: issue.places[0][0] for kind, issue in trace.report.issues.items()}
     assert issues == {"not-executed": "line 3", "negative-duration": "line 4"}
+    said = {kind: issue.places[0][1] for kind, issue in trace.report.issues.items()}
+    assert said["not-executed"] == "Start_Timestamp and End_Timestamp are 0"
+    assert said["negative-duration"].startswith("End_Timestamp: ")
 
 
 def test_dispatches_out_of_order_and_samples() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
+from ktrace.analysis.questions.launches.answer import CopiesAnswer
 from ktrace.analysis.questions.phases.answer import PhasesAnswer
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.taxonomy import classify
@@ -38,6 +39,9 @@ _PRODUCTS = ("gemm", "conv", "attention", "moe")
 
 #: How many versions are named.
 _VERSIONS = 3
+
+#: Copies move other amounts from so many times as much on.
+_OTHER_SIZE = 1.1
 
 #: How many sizes of batches are named.
 _BATCHES = 3
@@ -152,6 +156,7 @@ def _of_sizes(diff: Diff) -> Iterator[Finding]:
     for key in a.keys() & b.keys():
         if a[key] != b[key]:
             yield _differs("collective", b[key], a[key], {"collective": key, "a": size(a[key]), "b": size(b[key])}, "B")
+    yield from _of_copies(diff)
     yield from _of_shapes(diff)
     if diff.a.grids is None or diff.b.grids is None:
         return
@@ -163,6 +168,23 @@ def _of_sizes(diff: Diff) -> Iterator[Finding]:
         most = max(others, key=lambda row: row.total_a)
         grids = {name: " ".join(list(of[most.key])[:1]) for name, of in (("a", of_a), ("b", of_b))}
         yield _differs("grids", time, whole, {"kernel": most.key, **grids}, "ns")
+
+
+def _of_copies(diff: Diff) -> Iterator[Finding]:
+    """Copies of a direction, as many a step on both sides, that move other amounts each: as of another batch."""
+    a, b = _copies(diff.a), _copies(diff.b)
+    for direction in a.keys() & b.keys():
+        (count, before, largest), (count_b, after, largest_b) = a[direction], b[direction]
+        is_other = max(after / before, before / after) >= _OTHER_SIZE and (after > before) is (largest_b > largest)
+        if is_other and abs(count_b / count - 1) <= _LIKE:
+            yield _differs("copies", after, before, {"copies": direction, "a": size(before), "b": size(after)}, "B")
+
+
+def _copies(side: Summary) -> dict[str, tuple[float, float, int]]:
+    """The copies of each direction: how many a step, else in all, the median and the most of their bytes."""
+    answer, steps = side.answers.get("copy"), max(len(side.steps), 1)
+    copies = answer.copies if isinstance(answer, CopiesAnswer) else ()
+    return {one.direction: (one.count / steps, one.median, one.largest) for one in copies if one.median and one.largest}
 
 
 def _of_shapes(diff: Diff) -> Iterator[Finding]:
@@ -258,6 +280,7 @@ def _clause(one: Finding, diff: Diff) -> str:
         "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
         "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
         "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "copies": f"{told.get('copies')} copies move {told.get('a')} each in {a}, {told.get('b')} in {b}",
         "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
         "precision": f"{told.get('operation')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
         "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",

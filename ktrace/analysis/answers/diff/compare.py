@@ -283,6 +283,11 @@ class _Sides:
                 f"Totals and counts are averages per step: {name_a} has {_step_count(self.a.steps)},"
                 f" {name_b} {_step_count(self.b.steps)}."
             )
+            for name, of in zip((name_a, name_b), self.steps or (), strict=True):
+                if of.queued:
+                    which = "step isn't" if of.queued == 1 else f"{of.queued:,} steps aren't"
+                    why = "work was still queued when the recording ended"
+                    notes.append(f"{name}: the last {which} compared, as {why}.")
             if len(self.a.devices) == len(self.b.devices) > 1:
                 notes.append("Work is the sum over all devices; times of a step are those of a source on average.")
             for name, side in ((name_a, self.a), (name_b, self.b)):

@@ -40,7 +40,7 @@ Side = str | Path | Summarised | Summary
 _USUAL, _NEEDED = (
     ("kernel", "operation", "layer"),
     (
-        *("kernel", "step", "collective", "idle", "phase", "batch", "pass"),
+        *("kernel", "step", "collective", "idle", "phase", "batch", "pass", "copy"),
         GRID,
     ),
 )

@@ -27,11 +27,15 @@ _ALIKE = 0.5
 
 
 class Steps(NamedTuple):
-    """The steps of a side that are `compared`, in which way some of these are `slow`, and the findings on all."""
+    """The steps of a side that are `compared`, in which way some of these are `slow`, and the findings on all.
+
+    The work of so many at the end was still `queued` when the recording ended.
+    """
 
     compared: Bools
     slow: Unsteady | None
     found: list[Finding]
+    queued: int = 0
 
     def of(self, side: Summary) -> Summary:
         """Returns the summary with the compared steps only, as far as a comparison uses steps."""
@@ -62,13 +66,14 @@ class Steps(NamedTuple):
 
 def steps_of(side: Summary) -> Steps:
     """Returns the steps of a side; a warm-up isn't compared if enough others are left."""
-    unsteady, compared, slow = side.unsteady, ~_queued(side), None
+    queued = _queued(side)
+    unsteady, compared, slow = side.unsteady, ~queued, None
     for one in unsteady:
         if one.way == WARM_UP and (compared & ~one.slow).sum() >= FEWEST:
             compared &= ~one.slow
         elif one.way != WARM_UP:
             slow = one
-    return Steps(compared, slow, findings(unsteady, side.step_times, side.steps))
+    return Steps(compared, slow, findings(unsteady, side.step_times, side.steps), int(queued.sum()))
 
 
 def _queued(side: Summary) -> Bools:

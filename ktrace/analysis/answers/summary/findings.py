@@ -401,7 +401,10 @@ def _all_waits(summary: Figures, span: int) -> dict[str, Cell]:
     ranks = answer.ranks if isinstance(answer, CollectivesAnswer) and not _is_taken("straggler", summary) else ()
     ends = (answer.ends or 0.0) if isinstance(answer, CollectivesAnswer) else 0.0
     waits = sum(one.others_waited.total for one in ranks if one.others_waited and one.others_waited.median > ends)
-    return {"ranks_waited_ns": waits} if 100 * waits >= _WORTH * span else {}
+    if 100 * waits < _WORTH * span:
+        return {}
+    together = answer.late_together if isinstance(answer, CollectivesAnswer) else ()
+    return {"ranks_waited_ns": waits} | ({"late_ranks": ", ".join(together)} if together else {})
 
 
 def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list[Finding]:

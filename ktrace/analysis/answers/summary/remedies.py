@@ -108,6 +108,7 @@ _BY_MEMORY = (
 )
 _OF_ANY_MEMORY = f"{_WITH_KERNELS}; to and from the host use pinned memory."
 
+_LATE_TOGETHER = "Compare these ranks with the others by ktrace diff: their kernels, their hosts and their input."
 _UNBALANCED = "Find out why ranks come late, and when (--by collective: who waited for whom)."
 
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
@@ -168,7 +169,8 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         told = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))
         return next(told, _OF_ANY_MEMORY)
     if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
-        return f"{_UNBALANCED} {_REMEDIES[one.code]}"
+        why = _LATE_TOGETHER if "late_ranks" in one.details else _UNBALANCED
+        return f"{why} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):
         return _INSIDE if "inside" in askable else _of_format(_PEAK_OF, formats) or _HEAVIEST
     return _REMEDIES.get(one.code, "")

@@ -264,7 +264,9 @@ def _more(one: Finding) -> str:
         there = " there" if late_in(one) else ""
         return f"; it is last in {told['last']:,} of {told['joint']:,} collectives{there}"
     if "ranks_waited_ns" in told:
-        return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them"
+        *ranks, last = str(told.get("late_ranks") or "").split(", ")
+        which = f", which is rank {', '.join(ranks)} or {last}" if ranks else ""
+        return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them{which}"
     if "host_was_in" in told:
         host, time = shortened(str(told["host_was_in"]), _WIDTH), brief(float(told["host_time_ns"] or 0))
         if host == NO_SPAN:

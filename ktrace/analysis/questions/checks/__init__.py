@@ -108,7 +108,7 @@ CHECKS: dict[str, Check] = {
             f"{_of(one)} events have no time: begin and duration are 0 or -1, {_time(one, 'before_others_ns')} "
             "before all others; they aren't counted"
             if "left_out" not in one.details
-            else f"{_counted(one, 'record has', 'records have')} no possible time (an end before the begin, both 0, or "
+            else f"{_counted(one, 'record has', 'records have')} no possible time (an end before the start, both 0, or "
             "one beyond 2^62 ns) and weren't read"
         ),
         (),

@@ -113,6 +113,9 @@ NAME = "collective"
 #: The parts of a run that must agree on who is late.
 _PARTS = 4
 
+#: So many ranks at most are late together, each as steadily as this (in standard errors), and last in this part of all.
+_TOGETHER, _STEADILY, _NEARLY_ALL = 4, 8.0, 0.95
+
 #: More sizes of one operation and group become classes, each four times as large as the one before.
 _SIZES = 8
 
@@ -161,6 +164,7 @@ class CollectivesQuestion:
             rows, late_by = _lateness(table, arrivals, rank)
             answer.steady, answer.late = _steadiness(late_by), _late(table, arrivals, rank)
             answer.part = _late_part(table, arrivals, late, rows, late_by, work)
+            answer.late_together = _late_together(table, arrivals, names)
         return {NAME: answer}
 
 
@@ -335,6 +339,24 @@ def _steadiness(late: Float64) -> float | None:
     means = np.array([part.mean() for part in np.array_split(late, _PARTS)])
     error = float(means.std(ddof=1)) / _PARTS**0.5
     return float(means.mean() / error) if error else float("inf")
+
+
+def _late_together(table: CollectiveTable, arrivals: _Arrivals, names: list[str]) -> tuple[str, ...]:
+    """The ranks, at most half of all, one of which is last in nearly each collective, where all of them are late."""
+    if arrivals.last is None:
+        return ()
+    last = np.unique(table.joint[np.flatnonzero(arrivals.waits)])
+    last = arrivals.last[last]
+    often = np.bincount(last[last >= 0], minlength=len(names))
+    order = np.argsort(-often, kind="stable")[:_TOGETHER]
+    late: dict[int, float] = {}
+    for rank in order[often[order] > 0].tolist():
+        _, late_by = _lateness(table, arrivals, rank)
+        if (_steadiness(late_by) or 0.0) >= _STEADILY:
+            late[rank] = float(late_by.mean())
+    chosen = sorted(rank for rank, by in late.items() if 2 * by >= max(late.values()))
+    is_told = 1 < len(chosen) <= len(names) // 2 and often[chosen].sum() >= _NEARLY_ALL * len(last)
+    return tuple(names[rank] for rank in chosen) if is_told else ()
 
 
 def _late_part(

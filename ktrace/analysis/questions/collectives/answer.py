@@ -96,6 +96,7 @@ class CollectivesAnswer(msgspec.Struct):
     number of collectives found on several ranks, `alone` the number of rows without a counterpart. `steady`
     is how steadily the straggler is late, `late` are the collectives of its own that others waited longest for. `hangs`
     are the collectives that don't end. `part` are the steps in which the straggler is late, if it isn't in the others.
+    `late_together` are ranks all of which are late, if one of them is last in nearly each collective.
     """
 
     collectives: list[CollectiveUse] = msgspec.field(default_factory=list)
@@ -109,6 +110,7 @@ class CollectivesAnswer(msgspec.Struct):
     late: list[Evidence] = msgspec.field(default_factory=list)
     hangs: list[Hang] = msgspec.field(default_factory=list)
     part: LatePart | None = None
+    late_together: tuple[str, ...] = ()
 
     @property
     def straggler(self) -> RankUse | None:
