@@ -52,7 +52,8 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
             first = theirs[group_start_mask((theirs["arrow"],))] if len(theirs) else theirs
             place = find((ours["arrow"],), (first["arrow"],))
             rows["peer"][ours["index"][place >= 0]] = first["place"][place[place >= 0]]
-        rows["last"][ordered["index"]] = _no_later_arrival(ordered) & ~ordered["out"]
+        last: Bools = _no_later_arrival(ordered) & ~ordered["out"]
+        rows["last"][ordered["index"]] = last
 
 
 def _no_later_arrival(ends: Structured) -> Bools:
@@ -215,7 +216,8 @@ class LinkStore:
             arrow = first - 1 + np.cumsum(group_start_mask((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
-            columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
+            of_track = rows["track"]
+            columns |= {"arrow": arrow, "source": source[of_track], "track": track[of_track]}
             for by, ends in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
                 which = rows["by"] == by
                 ends.append(**{name: columns[name][which] for name in ends.fields})
