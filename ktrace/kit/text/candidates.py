@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import pairwise, takewhile, zip_longest
 
 from .headings import are_types, are_units, figure
 from .layouts import (
@@ -190,9 +190,8 @@ def _between_gaps(text: str, chunks: int, first: int, peek: Callable[[int], str 
     if len(rows) < _FEWEST_ROWS or _NUMBER.search(text):
         return
     lines = [text, *rows]
-    width = max(map(len, lines))
-    inked = [any(not line[at : at + 1].isspace() for line in lines if at < len(line)) for at in range(width)]
-    runs = [found.span() for found in _WORD.finditer("".join("x" if ink else " " for ink in inked))]
+    ink = "".join(" " if "".join(chars).isspace() else "x" for chars in zip_longest(*lines, fillvalue=" "))
+    runs = [found.span() for found in _WORD.finditer(ink)]
     columns: list[tuple[int, int]] = []
     for begin, end in runs:
         is_column = text[begin:end].strip() and any(row[begin:end].strip() for row in rows)
