@@ -74,7 +74,8 @@ def find_last(ends: Structured) -> Bools:
     here, then = links[:-1], links[1:]
     tied = (ends["arrow"][here] == ends["arrow"][then]) & (ends["ts"][here] == ends["ts"][then])
     here, then = here[tied], then[tied]
-    last[here] = ends["out"][then] & ~ends["out"][here]
+    out: Bools = ends["out"]
+    last[here] = out[then] & ~out[here]
     return last
 
 
