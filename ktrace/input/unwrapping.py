@@ -70,7 +70,7 @@ class Bare:
     def may_be(self, fmt: Format) -> bool:
         """Whether a format is to be asked: from a later line on one that knows words there, or documents."""
         if self.window:
-            return (self.is_document and not fmt.prose) or any(word in self.window for word in fmt.words)
+            return (self.is_document and not fmt.prose) or any(map(self.window.__contains__, fmt.words))
         return not fmt.words or self.has_any is None or self.has_any(fmt.words)
 
     def asks_at_start(self, fmt: Format) -> bool:

@@ -209,7 +209,8 @@ class _Stage:
             )
 
         def first_and_longest() -> tuple[Int64, ...]:
-            return calls["ts"] - calls["end"], calls["ts"]
+            ts, end = calls["ts"], calls["end"]
+            return ts - end, ts
 
         call = find_launches(correlated(work), correlated(calls), first_and_longest)
         source = np.array([one["source"] for one in places])

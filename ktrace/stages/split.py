@@ -231,13 +231,14 @@ class Split:
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
         leaves, launched = np.full(arrows + 1, -1, np.int64), np.zeros(len(part), np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
-            out = rows["out"]
-            leaves[rows["arrow"][out]] = part[rows["place"][out]]
-            launched[rows["place"][~out]] = True
+            out, place, arrow = rows["out"], rows["place"], rows["arrow"]
+            leaves[arrow[out]] = part[place[out]]
+            launched[place[~out]] = True
         part[before_recording(self._store, self._index, launched, RANGE_ROWS)] = 0
         for _, rows in ends.blocks(RANGE_ROWS):
-            arrives = ~rows["out"] & (leaves[rows["arrow"]] >= 0)
-            part[rows["place"][arrives]] = leaves[rows["arrow"][arrives]]
+            out, place, arrow = rows["out"], rows["place"], rows["arrow"]
+            arrives = ~out & (leaves[arrow] >= 0)
+            part[place[arrives]] = leaves[arrow[arrives]]
 
     def _hang(self, ts: Int64) -> list[Int64]:
         """Sets the rank of figures to that of their row; returns the ranks of links and statistics, batch by batch."""

@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from ktrace.model.catalog import Catalog
 
 
-def all_columns(batch: Batch) -> pa.RecordBatch:
-    """Returns all columns of the model, dictionaries decoded to strings, followed by columns of other packages."""
-    full = batch.full()
-    arrays = [decoded(array) for array in full.columns]
-    names = list(full.schema.names)
+def stored_columns(batch: Batch) -> pa.RecordBatch:
+    """Returns the columns that a batch has, with the types of the model but dictionaries decoded to strings.
+
+    Required columns are there in any case, columns of other packages follow.
+    """
+    typed = batch.typed_args()
+    arrays: list[pa.Array] = []
+    names: list[str] = []
+    for field in arrow_schema(batch.record):
+        if not batch.has(field.name) and field.nullable and not (typed and field.name == "args"):
+            continue
+        array = batch.args_text() if field.name == "args" else batch.column(field.name)
+        arrays.append(decoded(array if array.type.equals(field.type) else array.cast(field.type)))
+        names.append(field.name)
     for name in batch.columns.schema.names:
         if name.startswith("x_"):
             names.append(name)
@@ -37,13 +46,18 @@ def all_columns(batch: Batch) -> pa.RecordBatch:
 
 
 def joined_table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
-    """Joins the batches of one record into a table with the schema of the record."""
+    """Joins the `stored_columns` of batches of one record into a table with the schema of the record."""
     if not parts:
         return arrow_schema(record).empty_table()
     table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="permissive")
     fields = {field.name: field for field in arrow_schema(record)}
-    schema = pa.schema([fields.get(field.name, field) for field in table.schema])
-    return table.combine_chunks().cast(schema).unify_dictionaries()
+    table = table.combine_chunks().cast(pa.schema([fields.get(field.name, field) for field in table.schema]))
+    stored = dict(zip(table.schema.names, zip(table.schema, table.columns, strict=True), strict=True))
+    every = {name: (field, None) for name, field in fields.items()} | stored
+    columns = [
+        pa.nulls(table.num_rows, field.type) if column is None else column for field, column in every.values()
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema([field for field, _ in every.values()])).unify_dictionaries()
 
 
 def values(table: pa.Table) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.schema import RECORDS
 from ktrace.report import Report
 from ktrace.tables.frames import polars_of
-from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, joined_table, span_of, values
+from ktrace.trace.arrow_tables import data_frame, device_time_of, joined_table, span_of, stored_columns, values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +54,9 @@ class Trace:
             if batch.record == "catalog":
                 catalog.add(batch)
             else:
-                by_record[batch.record].append(all_columns(batch))
+                by_record[batch.record].append(stored_columns(batch))
         if len(catalog):
-            by_record["catalog"].append(all_columns(catalog.to_batch()))
+            by_record["catalog"].append(stored_columns(catalog.to_batch()))
         self.report = report or Report()
         self._tables = {record: joined_table(record, parts) for record, parts in by_record.items()}
 

@@ -11,6 +11,7 @@ streams, say), and signals reach the client: tests of these start Python.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -73,6 +74,7 @@ def _serve(folder: Path) -> None:
     print("ready", flush=True)
     while listening in select.select([listening, sys.stdin], [], [])[0]:
         link, _ = listening.accept()
+        gc.freeze()  # what is here isn't looked through, and thereby copied, in each process
         if os.fork() == 0:
             listening.close()
             _answer(link, folder)
@@ -121,7 +123,7 @@ def _answer(link: socket.socket, folder: Path) -> None:
         for each in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 each.flush()
-        if new := [name for name in sys.modules.keys() - known if name.startswith("ktrace.")]:
+        if new := [name for name in sys.modules.keys() - known if name.startswith(("ktrace.", "duckdb", "rich"))]:
             (folder / f"{os.getpid()}.json").write_text(json.dumps(new))
         link.sendall(bytes([code]))
         os._exit(0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import pairwise, takewhile, zip_longest
 
 from .headings import are_types, are_units, figure
 from .layouts import (
@@ -190,11 +190,8 @@ def _between_gaps(text: str, chunks: int, first: int, peek: Callable[[int], str 
     if len(rows) < _FEWEST_ROWS or _NUMBER.search(text):
         return
     lines = [text, *rows]
-    inked = bytearray(b" " * max(map(len, lines)))
-    for line in lines:
-        for begin, end in map(re.Match.span, _WORD.finditer(line)):
-            inked[begin:end] = b"x" * (end - begin)
-    runs = [found.span() for found in _WORD.finditer(inked.decode())]
+    ink = "".join(" " if "".join(chars).isspace() else "x" for chars in zip_longest(*lines, fillvalue=" "))
+    runs = [found.span() for found in _WORD.finditer(ink)]
     columns: list[tuple[int, int]] = []
     for begin, end in runs:
         is_column = text[begin:end].strip() and any(row[begin:end].strip() for row in rows)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,7 +32,7 @@ _DRAWN = "─━═┄┅┈┉╌╍⎺⎻⎼⎽‾"
 #: Characters for the corners, crossings and sides of a box.
 BOX = "\u2500-\u257f⎺-⎽‾"
 
-_RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
+_RULE = re.compile(rf"(?=[\s|+:=\-{BOX}]+\Z)(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
 #: A rule of Markdown with one dash for each column.
 _SHORT_RULE = re.compile(r"[-:| ]+")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
@@ -214,9 +215,18 @@ class Spaces:
         pieces = [""] * len(self.spans)
         for found in _CHUNK.finditer(text):
             for begin, end in self._parts(text, *found.span()):
-                column = max(range(len(self.spans)), key=lambda index: _overlap((begin, end), self.spans[index]))
+                column = self._nearest(begin, end)
                 pieces[column] = f"{pieces[column]}  {text[begin:end]}".strip()
         return pieces
+
+    def _nearest(self, begin: int, end: int) -> int:
+        """The first of the columns whose heading shares most characters with a span, or is nearest to it."""
+        column, most = 0, -sys.maxsize
+        for index, (start, stop) in enumerate(self.spans):
+            shared = (end if end < stop else stop) - (begin if begin > start else start)
+            if shared > most:
+                column, most = index, shared
+        return column
 
     def _parts(self, text: str, begin: int, end: int) -> list[tuple[int, int]]:
         """Divides what begins right below a heading where, after one blank, it goes on right below the next one."""
@@ -318,11 +328,6 @@ def _figures_last(text: str, figures: int) -> list[str] | None:
             return None
         pieces.append(text[start:end])
     return [text[words[0][0] : words[-1][1]], *reversed(pieces)] if words else None
-
-
-def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
-    """How many characters two spans share; if negative, the distance between them."""
-    return min(first[1], second[1]) - max(first[0], second[0])
 
 
 def chunks_of(text: str) -> list[re.Match[str]]:

@@ -147,20 +147,22 @@ def _agree(one: Decimal, other: Decimal) -> bool:
 
 
 def unit_of_shares(
-    texts: Iterable[str], headings: Sequence[Heading], rows: Sequence[Sequence[str]]
+    texts: Iterable[str], headings: Sequence[Heading], rows: Iterable[Sequence[str]]
 ) -> tuple[str, list[int]]:
     """The unit of a total that a text above states, and the columns whose cells have shares of it; "" for none.
 
     Of the columns without a unit those are meant in which each figure is its share of the total, as it is rounded.
+    The rows are looked at only where a text states a total.
     """
     for stated in map(_STATED.search, texts):
         read = figure(f"{stated[1]} {stated[2]}") if stated else None
         if not read or read.number <= 0:
             continue
+        examined = list(rows)
         columns = [
             index
             for index, head in enumerate(headings)
-            if not head.unit and _are_of(read.number, [row[index] for row in rows if index < len(row)])
+            if not head.unit and _are_of(read.number, [row[index] for row in examined if index < len(row)])
         ]
         if columns:
             return read.unit, columns

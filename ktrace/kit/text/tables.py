@@ -654,7 +654,7 @@ class _Scan:
         above = (*(title.text for title in self._path[-1:]), *self._texts, *(head.text for head in headings))
         unit = next(filter(None, map(unit_in, above)), self._unit) if fields is None else ""
         if fields is None and not unit and not any(is_time(head.unit) for head in headings):
-            unit, columns = unit_of_shares(self._texts, headings, list(below))
+            unit, columns = unit_of_shares(self._texts, headings, below)
             named = with_unit_of_all(headings, unit, columns)
             return (named, fields) if unit and (fields := self._recognise(named, below)) else (headings, None)
         if not unit or any(is_time(head.unit) for head in headings):

@@ -69,7 +69,8 @@ def fold(store: EventStore, ordered: Ordered, tracks: Sequence[Track], spill: Sp
             name = _name(set().union(*(store.graphs[stream] for stream in group.streams)))
             made += [group.track._replace(track=f"{name} lane {one + 1}") for one in range(group.lanes)]
     for start, rows in ordered.rows.blocks(size) if made else ():
-        to = base[group_of[rows["track"]]]
+        groups_here: Int32 = group_of[rows["track"]]
+        to = base[groups_here]
         folded = np.flatnonzero(to >= 0)
         rows["track"][folded] = to[folded] + lane[start + folded]
         rows["lane"][folded] = 0

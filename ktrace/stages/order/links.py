@@ -52,7 +52,8 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
             first = theirs[group_start_mask((theirs["arrow"],))] if len(theirs) else theirs
             place = find((ours["arrow"],), (first["arrow"],))
             rows["peer"][ours["index"][place >= 0]] = first["place"][place[place >= 0]]
-        rows["last"][ordered["index"]] = _no_later_arrival(ordered) & ~ordered["out"]
+        last: Bools = _no_later_arrival(ordered) & ~ordered["out"]
+        rows["last"][ordered["index"]] = last
 
 
 def _no_later_arrival(ends: Structured) -> Bools:
@@ -73,7 +74,8 @@ def find_last(ends: Structured) -> Bools:
     here, then = links[:-1], links[1:]
     tied = (ends["arrow"][here] == ends["arrow"][then]) & (ends["ts"][here] == ends["ts"][then])
     here, then = here[tied], then[tied]
-    last[here] = ends["out"][then] & ~ends["out"][here]
+    out: Bools = ends["out"]
+    last[here] = out[then] & ~out[here]
     return last
 
 
@@ -214,7 +216,8 @@ class LinkStore:
             arrow = first - 1 + np.cumsum(group_start_mask((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
-            columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
+            of_track = rows["track"]
+            columns |= {"arrow": arrow, "source": source[of_track], "track": track[of_track]}
             for by, ends in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
                 which = rows["by"] == by
                 ends.append(**{name: columns[name][which] for name in ends.fields})

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.arrays import Bools, Int32, Int64, UInt16
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Ledger, Report
 from ktrace.stages.order.sweep import Finisher, pieces
@@ -47,6 +47,7 @@ def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
     """
     pairs = Runs(spill, "pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
     keys = store.keys.rows
+    flags: UInt16 = keys["flags"]
     lone = Tally()
     waiting = np.empty(0, store.halves.rows.dtype)
     for part in store.halves.parts(size):
@@ -54,9 +55,10 @@ def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
         rows = rows[np.lexsort((rows["id"], rows["ts"], rows["track"]))]
         matched = match(rows["track"], rows["end"])
         begins, ends = rows[matched.begins], rows[matched.ends]
-        keys["end"][begins["place"]] = ends["ts"]
-        keys["flags"][begins["place"]] &= ~np.uint16(UNFINISHED)
-        keys["flags"][rows["place"][rows["end"]]] |= GONE
+        begun, place, is_end = begins["place"], rows["place"], rows["end"]
+        keys["end"][begun] = ends["ts"]
+        flags[begun] &= ~np.uint16(UNFINISHED)
+        flags[place[is_end]] |= GONE
         pairs.append(ts=begins["ts"], begin=begins["place"], end=ends["place"])
         lone.add(rows["id"][matched.lone_ends].tolist())
         waiting = rows[matched.lone_begins]
@@ -127,8 +129,9 @@ class EndLinks:
         ends = Runs(self._spill, "ids_of_ends", [("end", "i8"), ("source", "i4"), ("begin", "i8")])
         keys = store.keys.rows
         for _, rows in pairs.blocks(size):
-            source = sources[keys["track"][rows["end"]]]
-            ends.append(end=keys["id"][rows["end"]], source=source, begin=keys["id"][rows["begin"]])
+            begin, end = rows["begin"], rows["end"]
+            track: Int32 = keys["track"][end]
+            ends.append(end=keys["id"][end], source=sources[track], begin=keys["id"][begin])
         for low, high in ranges(sorted({*ends.cuts(size), *self._on.cuts(size)})):
             asking, ends_here = self._on.rows[self._on.between(low, high)], ends.rows[ends.between(low, high)]
             if len(asking):
@@ -202,7 +205,9 @@ def _slices(
         keys = store.keys.rows[place]
         left = keys["flags"] & GONE == 0
         rows = np.zeros(int(left.sum()), [("ts", "i8"), ("end", "i8"), ("place", "i8")])
-        rows["ts"], rows["end"], rows["place"] = keys["ts"][left], keys["end"][left], place[left]
+        rows["place"] = place[left]
+        for name in ("ts", "end"):
+            rows[name] = keys[name][left]
         if len(rows):
             ledger.given += len(rows)
             finisher = Finisher(store, pairs, rows, low, high)

@@ -518,7 +518,8 @@ class _Stage:
             ts, end = np.ascontiguousarray(rows["ts"]), rows["end"].copy()
             if self._lasting:
                 end += self._point_durations(start, rows)
-            at = np.where(rows["flags"] & WORK != 0, place_of[1][rows["track"]], place_of[0][rows["track"]])
+            is_work, track = rows["flags"] & WORK != 0, rows["track"]
+            at = np.where(is_work, place_of[1][track], place_of[0][track])
             for number in np.unique(at).tolist():
                 place, here = places[number], at == number
                 begun[block][here] = place.time.contain(ts[here])
@@ -540,14 +541,16 @@ class _Stage:
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
         leaves, by_known_call = np.zeros(arrows + 1, np.bool_), np.zeros(len(kept), np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
-            leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
-            by_known_call[rows["place"][~rows["out"]]] = True
+            out, place, arrow = rows["out"], rows["place"], rows["arrow"]
+            leaves[arrow[out & begun[place]]] = True
+            by_known_call[place[~out]] = True
         if not overlapping:
             kept[(by_known_call | before_recording(self._store, self._index, by_known_call, RANGE_ROWS)) & by_call] = (
                 False
             )
         for _, rows in ends.blocks(RANGE_ROWS):
-            launched = rows["place"][~rows["out"] & leaves[rows["arrow"]]]
+            out, place, arrow = rows["out"], rows["place"], rows["arrow"]
+            launched = place[~out & leaves[arrow]]
             kept[launched if overlapping else launched[by_call[launched]]] = True
 
     def _point_durations(self, start: int, rows: Structured) -> Int64:

@@ -141,7 +141,8 @@ class Dependents:
                 by_id = self._ids.rows[self._ids.between(low, high)]
                 match = find((asking["id"], asking["source"]), (by_id["id"], by_id["source"]))
                 there = match >= 0
-                kept[asking["number"][there]] = by_id["kept"][match[there]]
+                waits, stays = asking["number"], by_id["kept"]
+                kept[waits[there]] = stays[match[there]]
         if len(self._at_place):
             self._look_up_places(kept, size)
         kept |= also
@@ -163,7 +164,8 @@ class Dependents:
             asked = self._at_place.rows[self._at_place.between(low, high)]
             around = asked[~asked["next"]]
             self._settle(kept, around, slices, slices.innermost(around["track"], around["ts"]))
-            waiting = np.concatenate([waiting, asked[asked["next"]]])
+            is_next: Bools = asked["next"]
+            waiting = np.concatenate([waiting, asked[is_next]])
             later = slices.next(waiting["track"], waiting["ts"])
             self._settle(kept, waiting, slices, later)
             waiting = waiting[later < 0]

@@ -196,7 +196,8 @@ class Threads:
                 if number not in backward and process.items() <= threads[number].items()
             ]
             if others:
-                pairs.add((max(others, key=lambda number: int(busy[number])), one))
+                busiest = max(others, key=lambda number: int(busy[number]))
+                pairs.add((busiest, one))
         return pairs
 
     def _activity(self, thread: int) -> tuple[Int64, Int64] | None:

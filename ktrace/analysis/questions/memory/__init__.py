@@ -326,7 +326,7 @@ def _series(
     schema = arrow_schema("events")
     for number in np.argsort(-most, kind="stable")[:_SERIES].tolist():
         part = slice(first[number], [*first, len(of)][number + 1])
-        name = " ".join(filter(None, (*names[of[first[number]]][:2], *names[of[first[number]]][2:]))) or "unknown"
+        name = " ".join(filter(None, names[of[first[number]]])) or "unknown"
         columns = {"ts": pa.array(course.rows["ts"][row[part]]), "value": pa.array(held[part].astype(np.float64))}
         words = {**{key: place[key] for key in _PLACE}, "source": course.source, "kind": "counter", "unit": "B"}
         words |= {"name": f"held by {name}", "track": f"held by {name}", "timing": "derived"}

@@ -309,7 +309,8 @@ def repeated(work: Work) -> str | None:
             rows = rows[first : first + length * times]
             time = int(events.dur[rows].sum())
             if time > best[0]:
-                best = time, length, times, int(np.median(np.diff(events.ts[rows[::length]])))
+                starts: Int64 = events.ts[rows[::length]]
+                best = time, length, times, int(np.median(np.diff(starts)))
     time, length, times, apart = best
     if not time or 2 * time < whole:
         return None
