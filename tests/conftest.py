@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,6 +50,46 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """One process more than there are cores: a quarter of the time of tests is waiting, for browsers and commands."""
     found = yield
     return found if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else found + 1
+
+
+#: The file that is there while the first of several processes compiles what the others will read.
+_COMPILING = pytest.StashKey[Path]()
+
+#: Seconds that the others wait for it, at most.
+_PATIENCE = 120
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Where no test is compiled yet, as in a fresh clone, the first process collects alone: else each compiles all."""
+    if _COMPILING in node.config.stash:
+        node.workerinput["compiling"] = str(node.config.stash[_COMPILING])
+    elif not any((ROOT / "tests").rglob("test_*.pyc")):
+        handle, name = tempfile.mkstemp(prefix="ktrace-compiling-")
+        os.close(handle)
+        node.config.stash[_COMPILING] = Path(name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    pytest_unconfigure(node.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    pytest_unconfigure(node.config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if compiling := config.stash.get(_COMPILING, None):
+        compiling.unlink(missing_ok=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    compiling, until = getattr(session.config, "workerinput", {}).get("compiling"), time.monotonic() + _PATIENCE
+    while compiling and Path(compiling).exists() and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def seed_path(number: int) -> Path | None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import SAMPLES
 from jsonschema import Draft202012Validator
+from jsonschema_rs import validator_for
 from nightly import few
 from test_cli import ktrace
 
@@ -19,7 +20,7 @@ from ktrace.cli import cli
 from ktrace.cli._programs import json_errors_enabled
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "schema/answers-1.schema.json").read_text("utf-8"))
-VALID = Draft202012Validator(SCHEMA)
+VALID = validator_for(SCHEMA)
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 TABLE = SAMPLES / "table/starts-of-an-accelerator-quoted-with-tabs.csv"

@@ -54,9 +54,7 @@ def joined_table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
     table = table.combine_chunks().cast(pa.schema([fields.get(field.name, field) for field in table.schema]))
     stored = dict(zip(table.schema.names, zip(table.schema, table.columns, strict=True), strict=True))
     every = {name: (field, None) for name, field in fields.items()} | stored
-    columns = [
-        pa.nulls(table.num_rows, field.type) if column is None else column for field, column in every.values()
-    ]
+    columns = [pa.nulls(table.num_rows, field.type) if column is None else column for field, column in every.values()]
     return pa.Table.from_arrays(columns, schema=pa.schema([field for field, _ in every.values()])).unify_dictionaries()
 
 

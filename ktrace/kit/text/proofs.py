@@ -154,7 +154,8 @@ def unit_of_shares(
     Of the columns without a unit those are meant in which each figure is its share of the total, as it is rounded.
     The rows are looked at only where a text states a total.
     """
-    for stated in map(_STATED.search, texts):
+    for text in texts:
+        stated = _STATED.search(text) if "total" in text.lower() else None  # a tenth of the time, for most lines
         read = figure(f"{stated[1]} {stated[2]}") if stated else None
         if not read or read.number <= 0:
             continue
