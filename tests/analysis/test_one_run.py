@@ -104,7 +104,7 @@ FOREIGN = {
 WHOLE_US = ("distributed_info_not_found.json.gz", "event_sync_trace.json.gz")
 #: A call outlasts the operator that it began in. Slices of a track can't.
 CROSSING = ("base-after-the-events-graph-of-three-kernels.pt.trace.json",)
-#: Has ranges that take no time, which are marks in rocprofv3's JSON, and operators that take as long as those in them.
+#: Has ranges that take no time, which are marks in rocprofv3's JSON.
 NO_TIME = ("distributed_info_not_found.json.gz",)
 #: Of AMD's GPUs, which Nsight Systems doesn't know.
 AMD = ("mi250_minitoy_train_ROCm6_2_kineto.json.gz", "gpu_only_trace.json.gz", "sglang_Qwen3-8B_decode.json.gz")
@@ -124,7 +124,7 @@ def _can_hold(form: str, path: Path) -> bool:
     """Whether the format can hold the run."""
     if path.name in CROSSING:
         return not form.startswith(("rocprofv3_q", "rocprofv3_s", "rocprof_sys"))
-    if form in ("rocprofv3_json", "torch_stages"):
+    if form == "rocprofv3_json":
         return path.name not in NO_TIME
     return form != "nsys" or path.name not in AMD
 

@@ -91,7 +91,8 @@ class Threads:
         self.end: Int64 = self.ts + np.maximum(self._columns["dur"], 0)
         self.thread: Int32 = self._columns["thread"]
         self.rows: Int64 = np.flatnonzero(self.kind != _RANGE)
-        rows = self.rows
+        # Of slices at the same times the outer one comes first in the source, which its id tells
+        rows = self.rows[np.argsort(self._columns["id"][self.rows], kind="stable")]
         parts = segments(self.thread[rows], self.ts[rows], self.end[rows])
         row = np.where(parts.row >= 0, rows[parts.row], -1) if len(rows) else parts.row
         self.segments = parts._replace(row=row)
