@@ -130,7 +130,7 @@ class _File:
             of = "another run" if what.endswith(_ANOTHER) else "a table without a time"
             report.issue("unrecognised", f"{self._place}{what}", f"{counted(rows, 'row')} of {of}", rows)
         for name in self._empty:
-            report.issue("empty-table", f"{self._place}{name}", "", 0)
+            report.issue("empty-table", f"{self._place}{name}", "has no rows", 0)
         if self._values.bad_texts:
             report.issue("encoding", f"{self._place}texts", rows=self._values.bad_texts)
         if self._alone or not begun:

@@ -408,7 +408,7 @@ def tell_issues(account: Report) -> None:
         places = ", ".join(dict.fromkeys(escape_controls(where) for where, _ in issue.places[:3]))
         more = ", ..." if len(issue.places) > 3 else ""
         what = f"{issue.rows:,} x {issue.kind}" if issue.rows else issue.kind
-        detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
+        detail = next((one for _, one in issue.places if one and one not in issue.sentence), "").partition("\n")[0]
         first = f" First: {escape_controls(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
         facts = {"kind": issue.kind, "severity": issue.severity.name.lower(), "message": issue.sentence}
