@@ -83,7 +83,8 @@ FORMATS = (
 
 def declared_by(module: str) -> Format:
     """The format of one of the modules."""
-    return import_module(f"ktrace.converters.{module}").FORMAT
+    declared: Format = import_module(f"ktrace.converters.{module}").FORMAT
+    return declared
 
 
 def listed() -> str:

@@ -176,7 +176,8 @@ def _has(columns: dict[str, pa.Array], name: str) -> Bools:
     column = columns.get(name)
     if column is None:
         return np.zeros(len(columns["name"]), np.bool_)
-    return present(column)
+    found: Bools = present(column)
+    return found
 
 
 def _exact(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:

@@ -130,11 +130,12 @@ def _is_collective(types: pa.Array) -> pa.BooleanArray:
 def _filled(block: Block, name: str) -> Int64:
     """A column of whole numbers, -1 for none; device 0 in files that don't name it."""
     column = block.get(name)
-    return (
+    filled: Int64 = (
         np.full(len(block), 0 if name == "<device>" else -1)
         if column is None
         else pc.fill_null(column, 0 if name == "<device>" else -1).to_numpy(zero_copy_only=False)
     )
+    return filled
 
 
 class EventRows:

@@ -196,7 +196,8 @@ def _each(found: _Found, texts: Iterable[str | None]) -> pa.StringArray:
 
 
 def _ids(block: Block, found: _Found, first_id: int, each: int) -> Int64:
-    return first_id + block.numbers.to_numpy()[found.row] * each + found.measure
+    ids: Int64 = first_id + block.numbers.to_numpy()[found.row] * each + found.measure
+    return ids
 
 
 def _of_first(rest: Mapping[str, pa.Array], found: _Found) -> dict[str, Any]:

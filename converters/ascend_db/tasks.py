@@ -69,7 +69,8 @@ def _subtasks(database: Database, table: str) -> TaskIndex:
 def _filled(block: Block, name: str) -> Int64:
     """A column of whole numbers, -1 for "none"."""
     column = none_as_null(as_int64(block.get(name)))
-    return np.full(len(block), -1) if column is None else pc.fill_null(column, -1).to_numpy()
+    filled: Int64 = np.full(len(block), -1) if column is None else pc.fill_null(column, -1).to_numpy()
+    return filled
 
 
 def _operators(reading: AscendReader) -> Operators:

@@ -58,7 +58,8 @@ def _whole(events: Events, name: str) -> Int64:
 def _filled(column: pa.Array) -> Int64:
     """A column of whole numbers, -1 for null and for what isn't one."""
     numbers = column if pa.types.is_integer(column.type) else pa.nulls(len(column), pa.int64())
-    return numbers.fill_null(-1).to_numpy(zero_copy_only=False)
+    filled: Int64 = numbers.fill_null(-1).to_numpy(zero_copy_only=False)
+    return filled
 
 
 class Collectives:

@@ -116,7 +116,8 @@ def _event(head: bytes, at: int) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(event.get("args"), dict) and event.get("name") in ("process_name", "thread_name"):
-            return event
+            result: dict[str, Any] = event
+            return result
     return {"args": {}}
 
 

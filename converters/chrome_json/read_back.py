@@ -52,7 +52,8 @@ class Head:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        return self.about.get("rows", [])
+        result: list[dict[str, Any]] = self.about.get("rows", [])
+        return result
 
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:

@@ -560,11 +560,13 @@ def _encoded(column: pa.Array) -> tuple[Int32, list[str]]:
 
 
 def _lanes(events: Batch) -> Int64:
-    return events.column("lane").fill_null(0).to_numpy().astype(np.int64)
+    result: Int64 = events.column("lane").fill_null(0).to_numpy().astype(np.int64)
+    return result
 
 
 def _bools(column: pa.BooleanArray) -> Bools:
-    return column.to_numpy(zero_copy_only=False)
+    result: Bools = column.to_numpy(zero_copy_only=False)
+    return result
 
 
 def _where(mask: Bools, text: str) -> pa.DictionaryArray:

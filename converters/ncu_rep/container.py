@@ -126,7 +126,8 @@ class Container:
                 expected="'NVR', a zero, and the header of the file",
                 remedy="copy the file again, or profile again; `ncu --import` can't read it either",
             ) from None
-        return header.get("version", 0)
+        version: int = header.get("version", 0)
+        return version
 
     def blocks(self) -> Iterator[Block]:
         """Yields the blocks. The caller may read a block's payload; the rest of it is skipped. Raises Broken."""

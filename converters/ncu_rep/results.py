@@ -115,11 +115,13 @@ class Sections:
 
 
 def _header(section: dict[str, Any]) -> list[dict[str, Any]]:
-    return section.get("header", {}).get("metrics", [])
+    metrics: list[dict[str, Any]] = section.get("header", {}).get("metrics", [])
+    return metrics
 
 
 def _others(section: dict[str, Any]) -> list[dict[str, Any]]:
-    return section.get("others", {}).get("metrics", [])
+    metrics: list[dict[str, Any]] = section.get("others", {}).get("metrics", [])
+    return metrics
 
 
 def _body(section: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -342,7 +342,8 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def _values(column: pa.Array) -> list[Any]:
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return (column.cast(pa.large_binary()) if is_text else column).to_pylist()
+    found: list[Any] = (column.cast(pa.large_binary()) if is_text else column).to_pylist()
+    return found
 
 
 def _text(value: Any) -> str:

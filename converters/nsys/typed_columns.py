@@ -159,7 +159,8 @@ def filled(column: pa.Array | None, rows: int, null: int) -> Int64:
     """Returns the numbers of a column with `null` in place of null, or in every row without a column."""
     if column is None:
         return np.full(rows, null, np.int64)
-    return (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
+    numbers: Int64 = (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def filled_part(part: pa.Table, name: str, null: int) -> Int64:

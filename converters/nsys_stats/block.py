@@ -79,7 +79,8 @@ def of_each_kind(cells: pa.StringArray) -> list[str]:
     dots = pc.find_substring(cells, ".").to_numpy(zero_copy_only=False)
     decimals = np.where(dots < 0, 0, pc.binary_length(cells).to_numpy(zero_copy_only=False) - dots - 1)
     _, first = np.unique(decimals, return_index=True)
-    return cells.take(pa.array(first)).to_pylist()
+    examples: list[str] = cells.take(pa.array(first)).to_pylist()
+    return examples
 
 
 #: Decimal units of sizes. Real files confirm 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with

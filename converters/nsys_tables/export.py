@@ -282,7 +282,8 @@ def _values(column: pa.Array) -> list[object]:
             column = column.cast(pa.string(), safe=False)
         except pa.ArrowException:  # lists and the like
             return [None if value is None else str(value) for value in column.to_pylist()]
-    return column.to_pylist()
+    values: list[object] = column.to_pylist()
+    return values
 
 
 def _damaged(source: Source, table: str, detail: str) -> DamagedInput:

@@ -195,7 +195,7 @@ def _events(reading: NvvpReader, table: str, block: Block, ids: Int64, ends: Int
     found = begins & (ids[at] == numbers.to_numpy()) if len(ids) else np.zeros(len(block), np.bool_)
     dur = (ends[at] if len(ids) else at) - times.to_numpy()
     names = reading.text(block, "name", required=True)
-    return reading.events(
+    batch: Batch = reading.events(
         table,
         block,
         kind=pa.array(np.where(begins, "range", "instant").tolist(), pa.string()),
@@ -205,6 +205,7 @@ def _events(reading: NvvpReader, table: str, block: Block, ids: Int64, ends: Int
         track=reading.text(block, "domain"),
         **owners(block),
     )
+    return batch
 
 
 def owners(block: Block) -> dict[str, Any]:

@@ -224,4 +224,5 @@ def _places(dispatch: Int64, known: dict[str, pa.Array]) -> Int64:
     if not known:
         return np.full(len(dispatch), -1, np.int64)
     at = pc.fill_null(pc.index_in(pa.array(dispatch), value_set=known["dispatch"]), -1)
-    return at.to_numpy().astype(np.int64)
+    places: Int64 = at.to_numpy().astype(np.int64)
+    return places

@@ -40,7 +40,8 @@ class Shape:
         for _ in range(2):
             if self._decode is not None:
                 try:
-                    return self._decode(text)
+                    rows: list[object] = self._decode(text)
+                    return rows
                 except msgspec.ValidationError:
                     pass
             self._learn(msgspec.json.decode(text, type=list[dict[str, Any]]))

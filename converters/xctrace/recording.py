@@ -64,7 +64,8 @@ def texts(column: pa.Array | None, rows: int) -> list[str | None]:
     """The texts of a column, None for null."""
     if column is None:
         return [None] * rows
-    return column.cast(pa.string()).to_pylist()
+    strings: list[str | None] = column.cast(pa.string()).to_pylist()
+    return strings
 
 
 def mapped(column: pa.Array | None, rows: int, value: Callable[[str], object], kind: pa.DataType) -> pa.Array:

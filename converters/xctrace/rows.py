@@ -167,13 +167,15 @@ _EIGHT = np.arange(-8, 0)
 
 def _before(buffer: UInt8, place: Int64) -> UInt64:
     """The eight bytes before places, as numbers; the last byte is the highest."""
-    return buffer[np.maximum(place, 8)[:, None] + _EIGHT].view("<u8")[:, 0]
+    words: UInt64 = buffer[np.maximum(place, 8)[:, None] + _EIGHT].view("<u8")[:, 0]
+    return words
 
 
 def _ends_name(word: UInt64, shift: int) -> Bools:
     """Whether the byte at this place of a word ends the name of a tag."""
     letter = (word >> np.uint64(shift)) & np.uint64(0xFF)
-    return (letter > ord(" ")) & (letter != ord("'")) & (letter != ord('"'))
+    ends: Bools = (letter > ord(" ")) & (letter != ord("'")) & (letter != ord('"'))
+    return ends
 
 
 def _numbers(buffer: UInt8, begin: Int64, end: Int64) -> tuple[Int64, Bools]:

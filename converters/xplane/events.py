@@ -262,7 +262,8 @@ def _inflated(value: bytes) -> str:
 
 
 def _double(value: int) -> float:
-    return struct.unpack("<d", struct.pack("<Q", value))[0]
+    result: float = struct.unpack("<d", struct.pack("<Q", value))[0]
+    return result
 
 
 #: Events that become one batch.
@@ -530,7 +531,8 @@ def _together(parts: list[EventBlock]) -> EventBlock:
 def _rounded(ps: Int64) -> Int64:
     """Picoseconds as nanoseconds, rounded half to even."""
     whole, rest = np.divmod(ps, 1000)
-    return whole + ((rest > 500) | ((rest == 500) & (whole & 1 == 1)))
+    result: Int64 = whole + ((rest > 500) | ((rest == 500) & (whole & 1 == 1)))
+    return result
 
 
 def _enclosing(line: Int64, offset: Int64, dur: Int64) -> Bools:

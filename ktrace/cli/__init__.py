@@ -65,7 +65,8 @@ _PLACES = {"schema": ("formats", "schema")}
 def command_of(name: str) -> click.Command:
     """The command of a name in COMMANDS, from its module, which is imported."""
     module, function = _PLACES.get(name, (name.replace("-", "_"), "command"))
-    return getattr(import_module(f"ktrace.cli.{module}"), function)
+    command: click.Command = getattr(import_module(f"ktrace.cli.{module}"), function)
+    return command
 
 
 class Commands(click.Group):

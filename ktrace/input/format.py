@@ -307,7 +307,8 @@ class Format:
 @cache
 def builtin_formats() -> tuple[Format, ...]:
     """Returns the formats of ktrace itself, in the order of the table in the README."""
-    return import_module("ktrace.converters.listed").FORMATS
+    formats: tuple[Format, ...] = import_module("ktrace.converters.listed").FORMATS
+    return formats
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,8 @@ class Remote:
 
     def open(self, name: str) -> BinaryIO:
         # Without a cache each reading is one request: a column of a Parquet file.
-        return self._fs.open(f"{self._root}/{name}", "rb", cache_type="none")
+        opened: BinaryIO = self._fs.open(f"{self._root}/{name}", "rb", cache_type="none")
+        return opened
 
     def read(self, names: Iterable[str]) -> list[bytes]:
         paths = [f"{self._root}/{name}" for name in names]

@@ -111,7 +111,8 @@ class TaskIndex:
         numbers = np.minimum(np.searchsorted(self._tasks, codes), len(self._tasks) - 1)
         begins, beyond = (np.searchsorted(self._starts, times) for times in (starts, ends))
         first, last = (np.searchsorted(self._places, numbers * (len(self._starts) + 1) + at) for at in (begins, beyond))
-        return occur & (self._tasks[numbers] == codes) & (last > first)
+        found: Bools = occur & (self._tasks[numbers] == codes) & (last > first)
+        return found
 
 
 class Operators:

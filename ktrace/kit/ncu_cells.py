@@ -157,7 +157,8 @@ _BOTH = re.compile(r"(.*?) ?\(([A-Za-z0-9.:]*[a-z0-9]_[\w.:]+)\)")
 @cache
 def _table() -> dict[str, str | dict[str, str]]:
     text = resources.files("ktrace.schema").joinpath("ncu-metrics.json").read_text("utf-8")
-    return json.loads(text)["names"]
+    names: dict[str, str | dict[str, str]] = json.loads(text)["names"]
+    return names
 
 
 def metric_id(name: str, unit: str, section: str = "", part: str = "") -> str:

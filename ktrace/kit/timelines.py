@@ -68,7 +68,8 @@ def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> In
         column = column.dictionary_encode()
     table = np.array([*(numbers.get(word, other) for word in column.dictionary.to_pylist()), -1], np.int64)
     codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
-    return table[codes.to_numpy()]
+    found: Int64 = table[codes.to_numpy()]
+    return found
 
 
 def masked(column: pa.Array, keep: Bools) -> pa.Array:

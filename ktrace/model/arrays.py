@@ -38,4 +38,5 @@ _GREATEST = 1 << 60
 
 def to_int64(numbers: AnyArray) -> Int64:
     """Numbers as whole ones: 0 for NaN, the greatest for infinity and all beyond 2^60."""
-    return np.clip(np.nan_to_num(numbers, nan=0.0), -_GREATEST, _GREATEST).astype(np.int64)
+    whole: Int64 = np.clip(np.nan_to_num(numbers, nan=0.0), -_GREATEST, _GREATEST).astype(np.int64)
+    return whole

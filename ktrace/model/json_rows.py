@@ -239,7 +239,8 @@ def _constant(column: pa.Array) -> bytes | None:
         return None
     if not is_dictionary:
         return b"%d" % low
-    return json_cells(column.dictionary.slice(low, 1)).view(pa.binary())[0].as_py()
+    text: bytes = json_cells(column.dictionary.slice(low, 1)).view(pa.binary())[0].as_py()
+    return text
 
 
 def _table(column: pa.Array) -> tuple[pa.Array, pa.Array] | None:

@@ -24,7 +24,8 @@ _FEW = 32
 def truth(mask: pa.Array) -> Bools:
     """The numpy mask of a boolean column; null is false."""
     if not (isinstance(mask, pa.BooleanArray) and len(mask)):
-        return mask.fill_null(False).to_numpy(zero_copy_only=False)
+        is_true: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
+        return is_true
     valid, data = mask.buffers()
     bits = _unpacked(data, mask)
     return bits & _unpacked(valid, mask) if mask.null_count else bits
@@ -61,7 +62,8 @@ def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
     if all(is_wanted) and not codes.null_count:
         return np.ones(len(codes), np.bool_)
     numbers = (codes.fill_null(len(is_wanted)) if codes.null_count else codes).to_numpy()
-    return np.array([*is_wanted, False], np.bool_).take(numbers)
+    is_member: Bools = np.array([*is_wanted, False], np.bool_).take(numbers)
+    return is_member
 
 
 class NameTest:
@@ -111,8 +113,10 @@ def columns_where(batch: Batch, mask: Bools, names: Iterable[str]) -> pa.RecordB
 def words_of(column: pa.Array) -> list[str]:
     """The different values of a text column that has no nulls, in the order of their first rows."""
     if pa.types.is_dictionary(column.type) and len(column.dictionary) == 1 and len(column):
-        return column.dictionary.to_pylist()
-    return decoded(column.unique()).to_pylist()
+        one: list[str] = column.dictionary.to_pylist()
+        return one
+    words: list[str] = decoded(column.unique()).to_pylist()
+    return words
 
 
 def each_source(batch: Batch) -> Iterator[tuple[str, Batch]]:

@@ -22,7 +22,8 @@ WORD = {"events": "event", "summaries": "summary", "links": "link", "catalog": "
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the model, parsed."""
     text = resources.files("ktrace.schema").joinpath("ktrace-1.schema.json").read_text("utf-8")
-    return json.loads(text)
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 @cache

@@ -244,7 +244,8 @@ def _last(head: str) -> str:
 
 def _words(inside: str) -> list[str]:
     """The words of template arguments; only the last word of a path."""
-    return _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
+    words: list[str] = _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
+    return words
 
 
 def _with_description(function: str, words: list[str]) -> str:

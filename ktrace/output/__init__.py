@@ -132,7 +132,8 @@ class Sink:
             self._streams.append(stream)
         in_background: Any = WriteBehind(stream)
         self._streams.append(in_background)
-        return in_background
+        result: BinaryIO = in_background
+        return result
 
     def finish(self) -> int:
         """Closes the output before `commit` and returns its size in bytes."""

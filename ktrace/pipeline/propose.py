@@ -51,7 +51,8 @@ def propose(path: str, lines: Sequence[str] = ()) -> Proposal:
     Raises UsageError, or InputError for a file without them.
     """
     source = Source(path)
-    return by_name(FORMAT).function("propose")(source.sample(), path, lines)
+    result: Proposal = by_name(FORMAT).function("propose")(source.sample(), path, lines)
+    return result
 
 
 def completed(proposal: Proposal, changes: str | None) -> ColumnMap:

@@ -57,7 +57,8 @@ def is_launch(batch: Batch) -> Bools:
     device = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     timed = pc.equal(decoded(batch.column("metric")), "duration")
     free = pc.and_(batch.column("parent").is_null(), batch.column("ts").is_null())
-    return pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
+    result: Bools = pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
+    return result
 
 
 def is_sampled(batch: Batch) -> bool:
@@ -149,7 +150,8 @@ class Launches:
             ids += self._pending["id"].filter(self._pending["head"]).chunks
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
         is_detail = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(ids)))
-        return is_detail.to_numpy(zero_copy_only=False)
+        result: Bools = is_detail.to_numpy(zero_copy_only=False)
+        return result
 
     def _events(self, rows: pa.Table, is_head: Bools) -> Iterator[Batch]:
         """Yields the kernels and counters of complete launches."""

@@ -162,7 +162,8 @@ class _Classifier:
 
 
 def _codes(column: pa.DictionaryArray) -> Int64:
-    return column.indices.to_numpy(zero_copy_only=False)
+    result: Int64 = column.indices.to_numpy(zero_copy_only=False)
+    return result
 
 
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:

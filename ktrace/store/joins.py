@@ -69,7 +69,8 @@ def greatest_so_far(values: Int64, columns: Columns) -> Int64:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     base = group * len(order)
-    return values[order][np.maximum.accumulate(rank + base) - base]
+    result: Int64 = values[order][np.maximum.accumulate(rank + base) - base]
+    return result
 
 
 def find(rows: Columns, among: Columns) -> Int64:
@@ -142,7 +143,8 @@ def is_among(values: Int64, members: Int64) -> Bools:
     if not len(members):
         return np.zeros(len(values), np.bool_)
     rising = members if np.all(members[1:] >= members[:-1]) else np.sort(members)
-    return rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
+    result: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
+    return result
 
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:

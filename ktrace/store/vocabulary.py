@@ -90,7 +90,8 @@ class Vocabulary:
     def where(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
         """Which numbers have a word that passes the test; null doesn't."""
         passes = np.array([*(test(str(word)) for word in self._number), False], np.bool_)
-        return passes[(numbers.fill_null(NULL) if numbers.null_count else numbers).to_numpy()]
+        result: Bools = passes[(numbers.fill_null(NULL) if numbers.null_count else numbers).to_numpy()]
+        return result
 
 
 class Vocabularies:

@@ -64,7 +64,8 @@ class Framed:
         import pandas as pd
 
         types = {pa.int64(): pd.Int64Dtype(), pa.string(): pd.StringDtype()}
-        return self.to_arrow(by).to_pandas(types_mapper=types.get)
+        frame: pd.DataFrame = self.to_arrow(by).to_pandas(types_mapper=types.get)
+        return frame
 
     def to_polars(self, by: str | None = None) -> pl.DataFrame:
         """Returns the table of `to_arrow` as a DataFrame of polars. Raises UsageError where polars isn't installed."""
@@ -76,17 +77,20 @@ class Framed:
         `chart` names one of them, such as "operations", "kernels", "steps"; the main ones by default. Raises UsageError
         if there is no such chart.
         """
-        return import_module(_NOTEBOOK).plotted(self, chart)
+        drawing: Drawn = import_module(_NOTEBOOK).plotted(self, chart)
+        return drawing
 
     def _repr_html_(self) -> str:
         """The figures and the main charts, for a notebook."""
-        return import_module(_NOTEBOOK).html(self)
+        html: str = import_module(_NOTEBOOK).html(self)
+        return html
 
 
 def polars_of(table: pa.Table) -> pl.DataFrame:
     """An Arrow table as a DataFrame of polars. Raises UsageError where it isn't installed."""
     polars = import_extra("polars", "polars", "a DataFrame of polars", error=UsageError)
-    return polars.from_arrow(table)
+    frame: pl.DataFrame = polars.from_arrow(table)
+    return frame
 
 
 def arrow_of(table: Table) -> pa.Table:

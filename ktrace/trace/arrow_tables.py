@@ -83,7 +83,8 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
 
     plain = pa.table({name: decoded(column) for name, column in zip(table.column_names, table.columns, strict=True)})
     types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
-    return plain.to_pandas(types_mapper=types.get)
+    frame: pd.DataFrame = plain.to_pandas(types_mapper=types.get)
+    return frame
 
 
 def span_of(events: pa.Table) -> tuple[int, int] | None:

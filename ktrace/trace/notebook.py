@@ -140,7 +140,8 @@ def _busy(begin: Float64, end: Float64, colour: Int64, colours: int) -> Float64:
     between = np.zeros((colours, BINS + 1))
     np.add.at(between, (colour[longer], first[longer] + 1), 1.0)
     np.add.at(between, (colour[longer], last[longer]), -1.0)
-    return (busy + np.cumsum(between, axis=1))[:, :BINS]
+    busy_time: Float64 = (busy + np.cumsum(between, axis=1))[:, :BINS]
+    return busy_time
 
 
 def _track(y: int, name: str, title: str, busy: Float64, classes: list[str]) -> Markup:

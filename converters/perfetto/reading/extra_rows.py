@@ -317,4 +317,5 @@ def _repeats_correlation(context: Context, calls: Int64, started: Int64) -> Bool
     ids, values, pids = ids[order], values[order], pids[order]
     of_call, of_work = positions(calls, ids), positions(started, ids)
     same_process = (pids[of_call] == pids[of_work]) | (pids[of_work] < 0)
-    return (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
+    result: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
+    return result

@@ -613,7 +613,8 @@ class GpuPackets:
             gpu = int32(first(entry, i["gpu_id"], gpu))
             specs = _specs(first(entry, i["counter_descriptor"], b""))
             state.cache[key] = ({(gpu, number): counter for number, counter in specs.items()}, gpu)
-        return state.cache[key]
+        result: tuple[dict[tuple[int, int], CounterSpec], int] = state.cache[key]
+        return result
 
     def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
         """Reads a GpuMemTotalEvent."""

@@ -89,7 +89,8 @@ def int64(value: Any) -> int:
 
 def double(value: Any) -> float:
     """The double with these 64 bits."""
-    return struct.unpack("<d", struct.pack("<Q", value))[0]
+    result: float = struct.unpack("<d", struct.pack("<Q", value))[0]
+    return result
 
 
 def bits(values: Int64) -> Float64:
@@ -315,7 +316,8 @@ class TextPool:
         """Returns the codes of an Arrow column of bytes."""
         distinct = texts.dictionary_encode()
         codes = np.array([self.code(text) for text in distinct.dictionary.to_pylist()], np.int32)
-        return codes[distinct.indices.to_numpy()]
+        result: Int32 = codes[distinct.indices.to_numpy()]
+        return result
 
     def column(self, codes: Int32) -> pa.DictionaryArray:
         """Returns the texts of the codes as an Arrow dictionary without unused texts; -1 becomes null."""

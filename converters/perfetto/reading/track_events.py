@@ -162,7 +162,8 @@ def _ended_states(context: Context, parsed: Parsed) -> Bools:
         if place in context.open_states:
             parsed.ended_states.append(row)
         (context.open_states.discard if nameless[row] else context.open_states.add)(place)
-    return is_state & nameless
+    result: Bools = is_state & nameless
+    return result
 
 
 def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:

@@ -426,12 +426,14 @@ def whole(column: pa.Array) -> UInt64:
     if data is None:
         return np.zeros(len(column), np.uint64)
     values: Any = np.frombuffer(data, column.type.to_pandas_dtype())[column.offset :][: len(column)]
-    return values.astype(np.int64, copy=False).view(np.uint64)
+    result: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
+    return result
 
 
 def is_integral(values: Float64) -> Bools:
     """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
-    return (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
+    result: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
+    return result
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:

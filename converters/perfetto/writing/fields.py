@@ -149,7 +149,8 @@ class TextField:
 
     def encode(self, at: int) -> bytes:
         """The text of a row."""
-        return self.texts[at].as_py()
+        text: bytes = self.texts[at].as_py()
+        return text
 
     def step(self) -> Step:
         """Describes the field to compiled code."""

@@ -314,7 +314,8 @@ def _without_value(batch: EventRows) -> Bools:
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
     finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
-    return counter & ~finite
+    result: Bools = counter & ~finite
+    return result
 
 
 def _counter_series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:

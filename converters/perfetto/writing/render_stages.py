@@ -109,7 +109,8 @@ def number_codes(column: pa.Array) -> Int64:
         values = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     if column.null_count:
         values = np.where(present(column), values, _NULL)
-    return values
+    result: Int64 = values
+    return result
 
 
 def _combined(one: Int64, other: Int64) -> Int64:
@@ -383,7 +384,8 @@ def _where(valid: pa.Array, word: str) -> pa.Array:
 
 
 def _codes(column: pa.DictionaryArray) -> Int64:
-    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    result: Int64 = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result
 
 
 #: Word of the fact `api` -> its number, if Perfetto has one.

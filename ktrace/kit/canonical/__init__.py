@@ -294,7 +294,8 @@ def table_texts(rows: pa.RecordBatch, record: str | None, cell: Callable[[str, p
     else:
         start = Cells('{"record":', pc.fill_null(decoded(words), ""))
     cells = {name: cell(name, column) for name, column in columns.items() if column.null_count < len(column)}
-    return _records(start, cells, rows.num_rows).to_pylist()
+    result: list[bytes] = _records(start, cells, rows.num_rows).to_pylist()
+    return result
 
 
 def _records(start: Part, columns: dict[str, pa.Array], rows: int, end: str = "") -> pa.BinaryArray:

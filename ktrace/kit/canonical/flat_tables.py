@@ -165,7 +165,8 @@ class FlatRows:
 def _at(numbers: Numbers, mask: pa.BooleanArray) -> Numbers:
     """The numbers of the rows that a mask selects."""
     whole = np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
-    return whole[mask.to_numpy(zero_copy_only=False)]
+    result: Numbers = whole[mask.to_numpy(zero_copy_only=False)]
+    return result
 
 
 def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.Array:

@@ -227,7 +227,8 @@ def bare_cells(line: str, width: int, dialect: Dialect) -> list[str] | None:
 
 def lengths(column: pa.StringArray) -> Int64:
     """The number of bytes of each cell."""
-    return pc.binary_length(column).to_numpy(zero_copy_only=False)
+    found: Int64 = pc.binary_length(column).to_numpy(zero_copy_only=False)
+    return found
 
 
 def wordy_rows(columns: Sequence[pa.StringArray]) -> Int64:

@@ -50,7 +50,8 @@ def indices(column: pa.DictionaryArray) -> AnyArray:
     found = column.indices
     if found.null_count:
         found = found.fill_null(-1)
-    return found.to_numpy(zero_copy_only=False)
+    numbers: AnyArray = found.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def used_words(column: pa.Array) -> pa.Array:

@@ -204,7 +204,8 @@ def _missing_digits(cells: pa.StringArray) -> Int64:
     odd = pc.fill_null(pc.match_substring_regex(cells, "[eE]"), False)
     if not odd.true_count:
         return np.zeros(len(cells), np.int64)
-    return pc.fill_null(by_distinct(cells, _missing, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    result: Int64 = pc.fill_null(by_distinct(cells, _missing, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return result
 
 
 def _missing(text: str | None) -> int:
@@ -373,7 +374,8 @@ class DispatchRows:
             yield from self._wide(block, counters) if is_timed else self._untimed(block, counters)
 
     def _ids(self, block: Block) -> Int64:
-        return self._first + block.numbers.to_numpy() * IDS
+        result: Int64 = self._first + block.numbers.to_numpy() * IDS
+        return result
 
     def _ran(self, block: Block) -> Block:
         return timed(executed(block, self._conversion, "<ts>", "<end>"), self._conversion, "<ts>", "<end>")

@@ -93,7 +93,8 @@ class Database:
 
     def count(self, table: str) -> int:
         """The number of rows."""
-        return self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
+        count: int = self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
+        return count
 
     def report_unread(self, table: str) -> None:
         """Counts and reports the rows of a table of which nothing is known."""

@@ -554,7 +554,8 @@ def _edges(events: Events) -> Bools:
     numbers = None if ids is None else numbered(ids)[0]
     if numbers is None:
         return np.zeros(len(events), np.bool_)
-    return pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
+    result: Bools = pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
+    return result
 
 
 def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
@@ -616,7 +617,8 @@ def _bind_links(draft: Draft) -> Iterator[Batch]:
 def _true(flag: pa.Array | None, rows: int) -> Bools:
     if flag is None or not pa.types.is_boolean(flag.type):
         return np.zeros(rows, np.bool_)
-    return flag.fill_null(False).to_numpy(zero_copy_only=False)
+    result: Bools = flag.fill_null(False).to_numpy(zero_copy_only=False)
+    return result
 
 
 def waits(draft: Draft, rule: Rule) -> list[Batch]:

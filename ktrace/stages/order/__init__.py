@@ -126,7 +126,8 @@ class TimelineBatch(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def durations(self) -> Int64:
         """The column `dur` in ns, 0 where it is null."""
-        return self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
+        result: Int64 = self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
+        return result
 
     def has(self, name: str) -> bool:
         """Whether the column is there; one that isn't is null in all rows."""

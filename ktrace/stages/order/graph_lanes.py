@@ -85,7 +85,8 @@ def _only_graphs(store: EventStore, tracks: int, size: int) -> Bools:
         is_graph = rows["flags"] & GRAPH != 0
         of_graphs += np.bincount(rows["track"][kept & is_graph], minlength=tracks)
         others += np.bincount(rows["track"][kept & ~is_graph], minlength=tracks)
-    return (of_graphs > 0) & (others == 0)
+    result: Bools = (of_graphs > 0) & (others == 0)
+    return result
 
 
 def _groups(tracks: Sequence[Track], only_graphs: Bools) -> list[_Group]:

@@ -203,7 +203,8 @@ class LinkStore:
         source = pc.if_else(pc.equal(link, "capture"), "", source)
         joined = pc.binary_join_element_wise(source, link, columns.column("key"), "\0").dictionary_encode()
         digests = b"".join(blake2b(text.encode(), digest_size=16).digest() for text in joined.dictionary.to_pylist())
-        return np.frombuffer(digests, np.int64).reshape(-1, 2)[joined.indices.to_numpy()]
+        result: Int64 = np.frombuffer(digests, np.int64).reshape(-1, 2)[joined.indices.to_numpy()]
+        return result
 
     def number_arrows(self, first: int, tracks: TrackIndex, size: int) -> None:
         """Numbers the arrows from `first` on, and sorts their ends by what they are attached by.

@@ -86,7 +86,8 @@ def _level(track: Int32, is_end: Bools) -> Int64:
     total = np.cumsum(np.where(is_end, -1, 1))
     start = np.flatnonzero(group_start_mask((track,)))
     before = np.concatenate([[0], total[:-1]])[start]
-    return total - np.repeat(before, np.diff(np.append(start, len(track))))
+    result: Int64 = total - np.repeat(before, np.diff(np.append(start, len(track))))
+    return result
 
 
 def _lone_ends(track: Int32, is_end: Bools) -> Bools:
