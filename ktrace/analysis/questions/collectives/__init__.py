@@ -345,8 +345,7 @@ def _late_together(table: CollectiveTable, arrivals: _Arrivals, names: list[str]
     """The ranks, at most half of all, one of which is last in nearly each collective, where all of them are late."""
     if arrivals.last is None:
         return ()
-    last = np.unique(table.joint[np.flatnonzero(arrivals.waits)])
-    last = arrivals.last[last]
+    last = arrivals.last[np.unique(table.joint[np.flatnonzero(arrivals.waits)])]
     often = np.bincount(last[last >= 0], minlength=len(names))
     order = np.argsort(-often, kind="stable")[:_TOGETHER]
     late: dict[int, float] = {}
