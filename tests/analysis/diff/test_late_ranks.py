@@ -93,7 +93,7 @@ def test_collectives_of_another_size_are_said_first(tmp_path: Path) -> None:
     shape = SHAPE | {"layers": 1}
     half = build(3, run=1, plants=[plants.smaller_batch(0.5)], **shape)
     found = ktrace.diff(job(build(3, **shape), tmp_path, "a"), job(half, tmp_path, "bb"))
-    assert [one.code for one in found.differences] == ["differs.collective"]
+    assert [one.code for one in found.differences] == ["differs.collective", "differs.copies"]
     assert found.verdict[0].startswith("Not alike: all_reduce moves ")
 
 
