@@ -302,6 +302,26 @@ def test_two_runs_in_one_input_blame_nobody(name: str, seed: int, tmp_path: Path
         assert "idle.unknown" in said and not any("launches too late" in line for line in summary.verdict)
 
 
+@pytest.mark.parametrize(
+    ("parts", "pause", "is_said"), [(3, 10**12, True), (5, 10**12, True), (6, 10**12, False), (3, 10**11, False)]
+)
+def test_three_to_five_runs_in_one_input_are_said(parts: int, pause: int, is_said: bool, tmp_path: Path) -> None:
+    run = [row for row in sound(random.Random(7)) if row["kind"] != "range"]
+    numbers = {"ts": pause, "correlation": 1_000}
+    rows = [
+        row | {name: row[name] + part * each for name, each in numbers.items() if row.get(name) is not None}
+        for part in range(parts)
+        for row in run
+    ]
+    summary = made(tmp_path, rows)
+    assert failed(summary) == ({"runs_apart"} if is_said else set())
+    said = (
+        f"has {parts} parts, with pauses of 1,000 s to 1,000 s in which nothing happens: these look like several runs"
+    )
+    assert any(said in line for line in summary.verdict) is is_said
+    assert not is_said or not any(one.code.startswith("idle.") for one in summary.findings)
+
+
 @pytest.mark.parametrize("name", ["ProfilerStep#2", "training"])
 def test_a_step_that_lasts_throughout_is_one_run(name: str, tmp_path: Path) -> None:
     rows = [row for row in sound(random.Random(3), steps=1) if row["kind"] != "range"]

@@ -90,6 +90,10 @@ CHECKS: dict[str, Check] = {
             f"Nothing happens for {_span(one.value)} between two parts of {one.subject['source']} that last "
             f"{_time(one, 'before_ns')} and {_time(one, 'after_ns')}: these look like two runs, "
             + (f"as {one.details['sign']}" if "sign" in one.details else "or one that paused")
+            if "parts" not in one.details
+            else f"{one.subject['source']} has {one.details['parts']} parts, with pauses of "
+            f"{_span(_number(one, 'shortest_ns'))} to {_span(one.value)} in which nothing happens: these look like "
+            "several runs"
         ),
         (*_ON_DEVICE, "heaviest"),
         (),

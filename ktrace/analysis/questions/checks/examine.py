@@ -333,6 +333,9 @@ _APART, _APART_UNSEEN, _TIMES_APART = 1_000_000_000, 600_000_000_000, 20
 def _runs_apart(recording: Recording) -> Iterator[Finding]:
     """A pause in which nothing is recorded, that is far longer than all before and after, or parts runs."""
     for events in recording.work.each():
+        if several := _several_runs(events, recording):
+            yield several
+            continue
         pause = silence_of(events)
         if pause is None:
             continue
@@ -343,6 +346,27 @@ def _runs_apart(recording: Recording) -> Iterator[Finding]:
             details: dict[str, Any] = {"before_ns": pause.before, "after_ns": pause.after} | sign
             figures = "time", pause.length, "ns", pause.length + sides, "the recording"
             yield Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
+
+
+#: So many runs are told apart by their pauses alone; more are how a program works that is asked now and then.
+_MOST_RUNS = 5
+
+
+def _several_runs(events: Events, recording: Recording) -> Finding | None:
+    """Three runs and more in one input: each pause is far longer than all that is recorded."""
+    first, last = recording.gathered.spans_of[events.source]
+    if last - first < 2 * _APART_UNSEEN:
+        return None
+    spans = recording.gathered.spans.for_source(events.source)
+    begin, dur = (np.concatenate([getattr(events, name), spans[name]]) for name in ("ts", "dur"))
+    pauses = Intervals.union(begin, begin + np.maximum(dur, 0)).gaps()
+    pauses = pauses[pauses >= _APART_UNSEEN]
+    recorded = last - first - int(pauses.sum())
+    if not 2 <= len(pauses) < _MOST_RUNS or pauses.min() < _TIMES_APART * recorded:
+        return None
+    details = {"parts": len(pauses) + 1, "shortest_ns": int(pauses.min())}
+    figures = "time", int(pauses.max()), "ns", last - first, "the recording"
+    return Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
 
 
 def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, Any]:
