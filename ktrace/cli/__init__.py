@@ -4,8 +4,7 @@ Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression
 
 Commands: convert, merge, view, summary, check, diff, query, mcp, batch, cache, info, map, formats, schema, validate,
 completion, new_format, check_format. They share `_options` (options and the completion of their values), `_console`
-(printing, also of tables and of what was noted, repaired or skipped), `_programs` (JSON for programs) and `_start`
-(the allocator, pyarrow without pandas).
+(printing, also of tables and of what was noted, repaired or skipped) and `_programs` (JSON for programs).
 """
 
 from __future__ import annotations
