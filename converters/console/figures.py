@@ -102,7 +102,7 @@ _STATISTIC_BEHIND = re.compile(
     r"(?i)(?P<label>\S.{0,199}?)\s{0,9}[(\[](?P<word>avg|average|mean|median|min|max)(?: ± σ)?[)\]]"
 )
 _ENDS_IN_FIGURE = re.compile(r":\s+\d[\d,]*\.\d+[A-Za-z]?$")
-_AMONG_OTHERS = re.compile(r"[:=]\s?[\[{'\"].*, ?\w+$")
+_OPENED, _LAST_WORD = re.compile(r"[:=]\s?[\[{'\"]"), re.compile(r" ?\w+")
 #: `[1/3] gemm`, and what is between labels of one line.
 _PLACE_IN_LIST = re.compile(r"^[\[(]\s?\d{1,6}\s?/\s?\d{1,6}\s?[\])]\s+")
 _GROUP = re.compile(r"(?P<name>\S.{0,99}?) ?[(\[](?P<parts>[^()\[\]]{0,400})[)\]]")
@@ -289,7 +289,7 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
         return None
     if not is_measured(label):
         return None
-    if not re.search(r"[^\W\d_]", label) or _ENDS_IN_FIGURE.search(label) or _AMONG_OTHERS.search(label):
+    if not re.search(r"[^\W\d_]", label) or _ENDS_IN_FIGURE.search(label) or _is_among_others(label):
         return None
     if shared := _SHARED.fullmatch(label):
         label = shared["label"]
@@ -309,6 +309,12 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
         statistics["count"] = int(many["count"])
     share = {"percent": float(shared["share"])} if shared else {}
     return Figure(label, dur, on_device=False, args=args | share, statistics=statistics)
+
+
+def _is_among_others(label: str) -> bool:
+    """Whether a label is the last of several members: `shape=[8, 16], dtype`."""
+    before, comma, last = label.rpartition(",")
+    return bool(comma and _LAST_WORD.fullmatch(last) and _OPENED.search(before))
 
 
 def _label(text: str, *, statement: str) -> str:

@@ -24,13 +24,13 @@ _LONGEST, _MOST_WORDS = 2000, 8
 _STATISTICS = STATISTIC | {"σ": "stddev", "mdev": "stddev", "ave": "avg"}
 #: Words of a key that say that its value is a time.
 _OF_TIME = frozenset(("t", "time", "times", "latency", "lat", "dur", "duration", "elapsed", "runtime", "cost", "took"))
-_OF_RATES = re.compile(r"(?i)\s*(?:bandwidth|throughput|bus ?bw|alg ?bw|rate|speed|performance)$")
+_OF_RATES = re.compile(r"(?i)(?<!\s)\s*(?:bandwidth|throughput|bus ?bw|alg ?bw|rate|speed|performance)$")
 
 _ANY_TIME = re.compile(rf"(?<![\w.]){TIME}(?![\w/])")
 #: A key and a time, and what is behind it in brackets; a key and another value; a statistic in brackets.
 _TIMED = re.compile(
-    rf"(?P<key>[^\W\d][^=:]{{0,99}}?)\s*(?:[=:]\s*|\s+)(?P<number>{NUMBER}) ?(?P<unit>{UNITS})(?![\w/])"
-    r"(?P<rest>(?:\s*[(\[][^()\[\]]{0,80}[)\]])*)\.?"
+    rf"(?P<key>[^\W\d][^=:]{{0,99}}?)\s{{0,3}}(?:[=:]\s{{0,40}}|\s{{1,3}})(?P<number>{NUMBER}) ?(?P<unit>{UNITS})"
+    r"(?![\w/])(?P<rest>(?:\s*[(\[][^()\[\]]{0,80}[)\]])*)\.?"
 )
 _PAIR = re.compile(r"(?P<key>\(?[^\W\d][^=:]{0,99}?)\s*[=:]\s*(?P<value>\S.{0,400})", re.DOTALL)
 _BEHIND = re.compile(rf"[(\[]\s*(?P<key>[A-Za-z]\w{{1,6}})\s?[=:]?\s?(?P<number>{NUMBER})\s?(?P<unit>{UNITS})?\s*[)\]]")

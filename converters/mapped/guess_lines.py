@@ -57,7 +57,7 @@ _OF_REQUESTS = re.compile(
     r"(?i)(?<![a-z])(?:latency|ttft|e2e|end[-_ ]to[-_ ]end|time[-_ ](?:to|in)|overall|total|wall)(?![a-z])"
 )
 #: Another number with a letter right behind it: it says what it is, as the s of a time may do, for `system`.
-_OTHER_LETTER = re.compile(r"\{\w*\}[a-rt-z]\b.*\{dur\}s\b|\{dur\}s\b.*\{\w*\}[a-rt-z]\b")
+_OTHER_LETTER, _SECONDS = re.compile(r"\{\w*\}[a-rt-z]\b"), re.compile(r"\{dur\}s\b")
 _OF_AVERAGES = frozenset(("per", "avg", "average", "mean"))
 _NO_NAMES = frozenset(("in", "at", "for", "took", "is", "was", "after", "time", "elapsed"))
 #: So many placeholders in a pattern, and the lines are rather rows of a table without its headings.
@@ -182,7 +182,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     are_names = (
         all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
     )
-    if _SPREAD.search(text) or _OTHER_LETTER.search(text):
+    if _SPREAD.search(text) or (_OTHER_LETTER.search(text) and _SECONDS.search(text)):
         return None  # repeats of one thing, which add up to nothing
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
         return None

@@ -366,8 +366,8 @@ def test_a_summary_of_readings_alone_says_how_to_ask_for_them(tmp_path: Path) ->
     """The question in the note is asked; a log of states has none."""
     log = SAMPLES / "smi/amd-smi-metric-with-lists.csv"
     (note,) = ktrace.summary(log).notes
-    assert " Its counters: ktrace query IN " in note
-    sql = note.partition('ktrace query IN "')[2].removesuffix('"')
+    before, _, sql = note.removesuffix('"').partition('"')
+    assert before.endswith(f" Its counters: ktrace query {log} ")
     answers = [tuple(row.values()) for row in ktrace.query(log, sql).to_pylist()]
     expected = ktrace.read(log).events.query("kind == 'counter'").groupby(["device", "name"])["value"]
     assert {(device, name): (count, mean) for device, name, _, count, _, mean, _ in answers} == {

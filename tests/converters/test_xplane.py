@@ -264,7 +264,7 @@ def test_a_file_that_was_read_as_text_is_refused(tmp_path: Path) -> None:
     plane.line(2, "XLA Ops", START, *(plane.event("fusion", number * 987_654, 1_234_567) for number in range(99)))
     path = tmp_path / "text.xplane.pb"
     path.write_bytes(plane.made().decode("utf-8", "replace").encode())
-    with pytest.raises(DamagedInput, match=r"read as text.*U\+FFFD"):
+    with pytest.raises(DamagedInput, match=r"saved as text.*U\+FFFD"):
         ktrace.read(path)
 
 

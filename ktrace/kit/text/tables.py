@@ -543,7 +543,7 @@ class _Scan:
         elif is_ellipsis(whole.pieces):
             self._lines.skip("elided", "rows are left out here")
         elif self._peek() is None and _broke_off(table, line.text, whole.pieces):
-            self._lines.skip("cut", "the last row breaks off")
+            self._lines.skip("cut", "the last row is cut off")
         else:
             cells = table.cells(whole.pieces)
             indent = 0

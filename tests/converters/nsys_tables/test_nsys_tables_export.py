@@ -178,7 +178,7 @@ def test_a_table_that_stands_twice_is_refused_where_its_columns_differ(tmp_path:
     other = pa.table({"x": pa.array([1])}).replace_schema_metadata({"table_name": "NVTX_EVENTS"})
     more = containers.write_streams(tmp_path / "more", {"NVTX_EVENTS": other})
     path.write_bytes(path.read_bytes() + more.read_bytes())
-    with pytest.raises(DamagedInput, match="other columns"):
+    with pytest.raises(DamagedInput, match="different columns"):
         ktrace.read(path)
 
 
