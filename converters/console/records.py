@@ -35,7 +35,7 @@ _OPENS = re.compile(
     r"(?P<type>[A-Za-z_][\w.]{0,80})\((?=\s*[A-Za-z_]\w{0,80}=)|\[\s*(?:\{|\(\s?['\"]|[A-Z][\w.]{0,80}\()|\{"
 )
 #: Texts within an object, of which brackets don't count.
-_QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.){0,1000}\"|'(?:[^'\\\n]|\\.){0,1000}'")
+_QUOTED = re.compile(r"(?<!\\)(?:\"(?:[^\"\\\n]|\\.){0,1000}\"|'(?:[^'\\\n]|\\.){0,1000}')")
 #: The same, or what Python prints of an object without a literal: <class 'float'>, <Kind.GEMM: 1>.
 _OPAQUE = re.compile(rf"(?:{_QUOTED.pattern})|(?P<opaque><[^<>\n]{{1,200}}>)")
 #: What stands before the object in a defaultdict or an OrderedDict.

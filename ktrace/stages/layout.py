@@ -41,9 +41,6 @@ TOTALS = " (totals)"
 #: The scope of a table without a title: a heading and the line where it begins.
 _LINE = re.compile(r"^.+ \(line ([0-9]+)\)$")
 
-#: A title that says the same again in brackets: Prefill (prefill).
-_TWICE = re.compile(r"^(.+?) \(\1\)$", re.IGNORECASE)
-
 #: Figures of a summary in the order in which an argument list shows them.
 FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
 
@@ -392,9 +389,15 @@ def _section(row: Row) -> Sequence[str]:
     return (row["kind"] not in STACKED and row.get("scope")) or (untitled,)
 
 
+def _said_once(title: str) -> str:
+    """The title without brackets that say the same again: `Prefill (prefill)`."""
+    half = title[: (len(title) - 3) // 2]
+    return half if half and title.lower() == f"{half} ({half})".lower() else title
+
+
 def _track_fact(row: Row, track: str, device: int | None, *, totals: bool) -> Row:
     """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
-    title = _TWICE.sub(r"\1", _LINE.sub(r"table at line \1", _section(row)[-1]))
+    title = _said_once(_LINE.sub(r"table at line \1", _section(row)[-1]))
     name = title + (TOTALS if totals else "")
     key = {column: row[column] for column in ("source", "host", "pid", "tid") if column in row}
     facts = dump_json({"description": DESCRIPTION})
