@@ -27,6 +27,7 @@ from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import Dialect, Recogniser, are_units, headings_of
 from ktrace.kit.text.lines import Line, LineAccount
+from ktrace.naming.alike import FreeNames
 
 from .blocks import Block
 from .csv_parse import LONGEST_ROW, ParsedLines, line_count, parse_fast, parse_lines, wordy_rows
@@ -283,13 +284,10 @@ class CsvBlocks(LineAccount):
 def distinct_headings(cells: Sequence[str]) -> tuple[str, ...]:
     """Names of columns by their headings: Name, Name#2 where it stands again, #3 where a third column has none."""
     names: dict[str, None] = {}
-    counts: dict[str, int] = {}
+    free = FreeNames(lambda name: not name or name in names)
     for index, cell in enumerate(cells, 1):
-        name = cell or f"#{index}"
-        while name in names:
-            counts[cell] = counts.get(cell, 1) + 1
-            name = f"{cell}#{counts[cell]}"
-        names[name] = None
+        place = f"#{index}"
+        names[free.free(cell) if cell or place in names else place] = None
     return tuple(names)
 
 
