@@ -56,3 +56,9 @@ def near(sought: str, names: Iterable[str], most: int = 5) -> list[str]:
     alike = [by_head[head] for head in difflib.get_close_matches(low, by_head, 3, 0.6)]
     alike += [by_word[word] for word in difflib.get_close_matches(low, islice(by_word, _COMPARED), 3, 0.75)]
     return list(dict.fromkeys([*inside[:3], *alike]))[:most]
+
+
+def did_you_mean(sought: str, names: Iterable[str]) -> str | None:
+    """The remedy for a name that doesn't exist: the nearest of these; None if there is none."""
+    nearest = near(sought, names, 1)
+    return f"did you mean {nearest[0]}?" if nearest else None

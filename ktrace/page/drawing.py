@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
-from ktrace.naming.alike import near
+from ktrace.naming.alike import did_you_mean
 from ktrace.page import diff_page, summary_page
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, bounded, tag
 from ktrace.tables import escape_controls, shortened
@@ -233,11 +233,10 @@ def plotted(subject: Any, chart: str | None) -> Drawing:
     """The charts of a `Summary` or `Diff`. Raises UsageError where there is no such chart."""
     sections = {section.anchor: section for section in _sections(subject)}
     if chart is not None and chart not in sections:
-        meant = near(chart, sections, 1)
         raise UsageError(
             f"there is no chart '{chart}'",
             expected=", ".join(sections) or "figures to draw",
-            remedy=f"did you mean {meant[0]}?" if meant else None,
+            remedy=did_you_mean(chart, sections),
         )
     if chart is not None:
         return Drawing([sections[chart]], _title(subject))

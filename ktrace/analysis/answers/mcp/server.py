@@ -19,7 +19,7 @@ from ktrace.analysis.answers.mcp.answers import as_text, cut, sendable
 from ktrace.analysis.answers.mcp.session import Session
 from ktrace.analysis.answers.mcp.tools import TOOLS, Tool, checked
 from ktrace.errors import KtraceError, UsageError, error_text
-from ktrace.naming.alike import near
+from ktrace.naming.alike import did_you_mean
 from ktrace.tables import shortened
 
 _TRY = "check the name, and the space in TMPDIR"
@@ -91,8 +91,7 @@ def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str
     try:
         tool = TOOLS.get(name)
         if tool is None:
-            meant = [_CALLED[name]] if name in _CALLED else near(name, tuple(TOOLS), 1)
-            remedy = f"did you mean {meant[0]}?" if meant else None
+            remedy = did_you_mean(_CALLED.get(name, name), TOOLS)
             raise UsageError(f"there is no tool '{shortened(name, 100)}'", expected=", ".join(TOOLS), remedy=remedy)
         with session.access.in_force():
             return sendable(tool.run(session, **checked(tool, arguments)))

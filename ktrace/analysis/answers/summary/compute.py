@@ -47,7 +47,7 @@ from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import natural
-from ktrace.naming.alike import near
+from ktrace.naming.alike import did_you_mean
 from ktrace.naming.phases import LOOP
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report, counted
@@ -189,9 +189,9 @@ def summary_of(
 
     for name in by or ():
         if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
-            meant = near(name, (*BY, *QUESTIONS), 1)
-            remedy = f"did you mean {meant[0]}?" if meant else None
-            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)), remedy=remedy)
+            names = (*BY, *QUESTIONS)
+            remedy = did_you_mean(name, names)
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join(names), remedy=remedy)
     levels, by = split_tree(by or ()) if tree else ([], by)
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
