@@ -212,17 +212,16 @@ def _are_below_settings(lines: Sequence[str], form: LinePattern) -> bool:
     last = ""
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        cells = form.cells(line)
-        if cells:
+        if cells := form.cells(line):
             before.setdefault(cells["name"], []).append(last)
-        last = "" if cells else line.strip()
-        if cells:
             settings = tuple(text for own, text in above if own < indent)
             places.setdefault(cells["name"], set()).update([settings] if settings else [])
+            last = ""
             continue
         while above and above[-1][0] >= indent:
             above.pop()
-        above.append((indent, line.strip()))
+        last = line.strip()
+        above.append((indent, last))
     are_headed = any(len(heads) > 1 and all(heads) and len({*heads}) == len(heads) for heads in before.values())
     return are_headed or any(len(settings) > 1 for settings in places.values())
 
