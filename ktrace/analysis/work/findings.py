@@ -6,7 +6,7 @@ Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", loo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +17,23 @@ from ktrace.tables import Cell, percent, rounded
 
 #: How many rows show a finding.
 SHOWN = 3
+
+
+#: What the names of formats of AMD's profilers begin with.
+OF_ROCM: tuple[str, ...] = ("rocprof", "rocpd", "rpd", "roctracer")
+
+_Option = TypeVar("_Option")
+
+
+def of_profiler(options: Mapping[tuple[str, ...], _Option], formats: Sequence[str]) -> _Option | None:
+    """The option for the profiler of all these formats; None for others, and where no format is known.
+
+    `options` has what the names of a profiler's formats begin with, and what is so for it.
+    """
+    for names, option in options.items():
+        if formats and all(name.startswith(names) for name in formats):
+            return option
+    return None
 
 
 class Evidence(NamedTuple):

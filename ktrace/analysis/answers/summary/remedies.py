@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.findings import OF_ROCM, Finding, of_profiler
 from ktrace.analysis.work.gaps import HOST_CLASSES, NO_SPAN
 
 _COPIES = re.compile(r"(cuda|cu|hip)Memcpy\w*|aten::(copy_|to|_to_copy)$", re.A)
@@ -57,20 +57,19 @@ _NO_REASON = (
     "work after these gaps, nothing that was recorded kept it waiting, or the host has no call in a long pause."
 )
 
+#: What the names of formats of web pages begin with.
+_OF_PAGES = ("webllm", "ort-web", "console")
+
 #: What the name of a format begins with -> how its profilers record the calls of the host.
-_HOST_OF = (
-    (("rocprof", "rocpd", "rpd", "roctracer"), "Record host calls, too: rocprofv3 --sys-trace."),
-    (
-        ("ascend",),
-        "Record host calls, too: torch_npu.profiler with ProfilerActivity.CPU, msprof --ascendcl=on.",
+_HOST_OF = {
+    OF_ROCM: "Record host calls, too: rocprofv3 --sys-trace.",
+    ("ascend",): "Record host calls, too: torch_npu.profiler with ProfilerActivity.CPU, msprof --ascendcl=on.",
+    ("tenstorrent",): (
+        "The report has the times of the host on another clock: Tracy shows both on one timeline (python -m tracy -p)."
     ),
-    (
-        ("tenstorrent",),
-        "The report has the times of the host on another clock: Tracy shows both on one timeline (python -m tracy -p).",
-    ),
-    (("unitrace", "onetrace"), "Record host calls, too: unitrace --chrome-call-logging."),
-    (("webllm", "ort-web", "console"), "Record what the page does on the CPU, too: the Performance panel of DevTools."),
-)
+    ("unitrace", "onetrace"): "Record host calls, too: unitrace --chrome-call-logging.",
+    _OF_PAGES: "Record what the page does on the CPU, too: the Performance panel of DevTools.",
+}
 
 _REMEDIES = {
     "idle.host_synchronised": _NO_WAIT,
@@ -123,12 +122,12 @@ _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, 
 
 #: What the name of a format begins with -> what measures how far a kernel is from the peak of its device.
 _PEAK = "Measure how far its kernels are from the device's peak:"
-_PEAK_OF = (
-    (("rocprof", "rocpd", "rpd", "roctracer"), f"{_PEAK} rocprof-compute profile."),
-    (("nsys", "nvprof", "nvvp"), f"{_PEAK} ncu --set full; ktrace convert --metrics puts that on the timeline."),
-    (("xctrace",), f"{_PEAK} Xcode's Metal debugger, by its performance limiters."),
-    (("webllm", "ort-web", "console"), f"{_PEAK} no browser does; count the operations and bytes of a kernel."),
-)
+_PEAK_OF = {
+    OF_ROCM: f"{_PEAK} rocprof-compute profile.",
+    ("nsys", "nvprof", "nvvp"): f"{_PEAK} ncu --set full; ktrace convert --metrics puts that on the timeline.",
+    ("xctrace",): f"{_PEAK} Xcode's Metal debugger, by its performance limiters.",
+    _OF_PAGES: f"{_PEAK} no browser does; count the operations and bytes of a kernel.",
+}
 
 
 _INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
@@ -144,7 +143,7 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
     if one.code == "idle.unknown" and one.details.get("host_recorded"):
         return _NO_REASON
     if one.code in ("idle", "idle.unknown"):
-        return _of_format(_HOST_OF, formats) or _NOT_KNOWN
+        return of_profiler(_HOST_OF, formats) or _NOT_KNOWN
     if one.code in ("idle.host_late", "outside"):
         # What to do about a host that is late: by what it was in, or how long the gaps are
         if not one.details.get("host_recorded", True):
@@ -172,10 +171,5 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         why = _LATE_TOGETHER if "late_ranks" in one.details else _UNBALANCED
         return f"{why} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):
-        return _INSIDE if "inside" in askable else _of_format(_PEAK_OF, formats) or _HEAVIEST
+        return _INSIDE if "inside" in askable else of_profiler(_PEAK_OF, formats) or _HEAVIEST
     return _REMEDIES.get(one.code, "")
-
-
-def _of_format(options: Sequence[tuple[tuple[str, ...], str]], formats: Sequence[str]) -> str:
-    """The option for the profiler of all these formats; "" for others, and where none is known."""
-    return next((what for names, what in options if formats and all(one.startswith(names) for one in formats)), "")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
+from ktrace.analysis.work.findings import OF_ROCM, SHOWN, Evidence, Finding, longest, of_profiler
 from ktrace.analysis.work.gaps import SETUP_CALL, Pause, silence_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
@@ -70,9 +70,9 @@ def examine(recording: Recording) -> list[Finding]:
         found = [one for one in found if one.code != _LITTLE]
     if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
         found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
-    of_profiler = _of_profiler(recording)
+    remedies = of_profiler(_BY_PROFILER, _formats(recording)) or {}
     found = [
-        replace(one, remedy=one.remedy or of_profiler.get(one.code.removeprefix(PREFIX)) or check_of(one).remedy)
+        replace(one, remedy=one.remedy or remedies.get(one.code.removeprefix(PREFIX)) or check_of(one).remedy)
         for one in found
     ]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
@@ -80,18 +80,11 @@ def examine(recording: Recording) -> list[Finding]:
 
 #: What the names of formats begin with -> how their profilers record what a failed check misses.
 _BY_PROFILER = {
-    ("rocprof", "rocpd", "rpd", "roctracer"): {
+    OF_ROCM: {
         "launches_lost": "Record the device, too (rocprofv3 --sys-trace), or give all files of the run "
         "(*_kernel_trace.csv, *_memory_copy_trace.csv).",
     },
 }
-
-
-def _of_profiler(recording: Recording) -> dict[str, str]:
-    """How the profiler of all inputs records what a failed check misses, by check."""
-    formats = _formats(recording)
-    of_all = (what for names, what in _BY_PROFILER.items() if formats and all(one.startswith(names) for one in formats))
-    return next(of_all, {})
 
 
 def _formats(recording: Recording) -> list[str]:
