@@ -5,7 +5,9 @@ device   [ gemm           ]      [ softmax ] [ copy ]
 step    | compute: gemm   |exp.| | compute: softmax | idle: launch-bound | exposed copies | idle: synchronisation |
 
 At each instant one part counts: of compute the piece that began first, else communication, else a copy, else the cause
-of the gap. The time of a step on a device is that of `StepUse.span`; without steps it is the recording.
+of the gap. Where the files of several ranks tell when the last one began a collective, communication until then is
+waiting, and transfer after it. The time of a step on a device is that of `StepUse.span`; without steps it is the
+recording.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from ktrace.analysis.questions.collectives import COLUMNS as COLLECTIVE_COLUMNS
+from ktrace.analysis.questions.collectives import CollectivesQuestion
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY
 from ktrace.analysis.work.gaps import CAUSES, HOST_CLASSES, LATE, SETUP, SPOKEN, SYNCHRONISED, causes_of, gaps_of
@@ -28,15 +32,15 @@ from ktrace.analysis.work.occurrences import (
 )
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.window import recorded
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
 from ktrace.store.joins import each_group
 from ktrace.tables import Column, Table, cut, percent
 
-#: The columns of the model that it looks at: those of any summary.
-COLUMNS: frozenset[str] = frozenset()
+#: The columns of the model that it looks at.
+COLUMNS: frozenset[str] = COLLECTIVE_COLUMNS
 
 #: The name of the question, as `--by` takes it.
 NAME = "breakdown"
@@ -50,11 +54,15 @@ SPOKEN_PARTS = {
 
 _BEFORE, _AFTER = "idle: before the first work", "idle: after the last work"
 _EXPOSED = {COMMUNICATION: "exposed communication", COPY: "exposed copies"}
+#: The parts of exposed communication whose counterparts on other ranks are known.
+WAITING, TRANSFER = (f"{_EXPOSED[COMMUNICATION]}: {part}" for part in ("waiting for other ranks", "transfer"))
+
+_UNTIL = "Waiting lasts until the last rank begins the same collective, in the clocks that --by collective names."
 
 
 def questions(names: Sequence[str], spill: Spill) -> Breakdown:
     """The question of what the time of steps consists of."""
-    return Breakdown()
+    return Breakdown(CollectivesQuestion(spill, NAME))
 
 
 class BreakdownAnswer(msgspec.Struct, frozen=True):
@@ -83,7 +91,24 @@ class BreakdownAnswer(msgspec.Struct, frozen=True):
             for one in self.parts
         ]
         title = "where step time went" if self.steps else "where recorded time went"
-        return [cut(Table(NAME, title, tuple(columns), rows), top)]
+        notes = [_UNTIL] if is_divided(self.parts) else []
+        return [cut(Table(NAME, title, tuple(columns), rows, notes), top)]
+
+
+def is_divided(parts: Sequence[Group]) -> bool:
+    """Whether some communication is told apart as waiting and transfer."""
+    return any(one.key == TRANSFER for one in parts)
+
+
+def undivided(parts: Sequence[Group]) -> list[Group]:
+    """The parts with all exposed communication as one, as in a recording of one rank."""
+    word = _EXPOSED[COMMUNICATION]
+    some = [one for one in parts if one.key in (word, WAITING, TRANSFER)]
+    total, count = sum(one.total for one in some), sum(one.count or 0 for one in some if one.key != WAITING)
+    steps = [one.in_steps for one in some if one.in_steps is not None]
+    in_steps = InSteps.together(steps) if steps else None
+    together = Group(word, total, count, total / count if count else None, in_steps=in_steps)
+    return [*(one for one in parts if one not in some), together]
 
 
 class Breakdown:
@@ -91,8 +116,12 @@ class Breakdown:
 
     spans = True
 
+    def __init__(self, collectives: CollectivesQuestion) -> None:
+        self._collectives = collectives
+
     def see(self, batch: Batch) -> None:
-        """Needs nothing else."""
+        """Collects the collectives, of which a part is waiting for other ranks."""
+        self._collectives.see(batch)
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there is device work."""
@@ -100,9 +129,10 @@ class Breakdown:
             return {}
         steps, number = labels_of_steps(work.gathered)
         parts, has_steps = _Parts(work, len(steps)), bool((number >= 0).any())
+        waits = self._collectives.waits(work)
         for events in work.each():
             if len(events) and (len(steps_of_work(events).steps.label) or not has_steps):
-                _add_source(parts, work, events)
+                _add_source(parts, work, events, _waited(events, waits))
         return {NAME: parts.answer()} if parts.times.any() else {}
 
 
@@ -145,7 +175,16 @@ class _Parts:
         return BreakdownAnswer(parts, int(self.times.sum()), self._steps)
 
 
-def _add_source(parts: _Parts, work: Work, events: Events) -> None:
+def _waited(events: Events, waits: Mapping[str, tuple[Int64, Int64]]) -> Int64:
+    """How long each piece of work waited for other ranks, ns; -1 where that isn't known."""
+    ids, times = waits.get(events.source, (events.ids[:0],) * 2)
+    if not len(ids):
+        return np.full(len(events), -1, np.int64)
+    place = np.minimum(np.searchsorted(ids, events.ids), len(ids) - 1)
+    return np.where(ids[place] == events.ids, times[place], -1)
+
+
+def _add_source(parts: _Parts, work: Work, events: Events, waited: Int64) -> None:
     """Adds the devices of a source; of several sources, those without steps don't count if others have some."""
     gaps, order = _idle(work, events, parts), events.by_device
     for place, group in enumerate(each_group((events.places[0][order],))):
@@ -154,7 +193,7 @@ def _add_source(parts: _Parts, work: Work, events: Events) -> None:
         last = first + int(events.spans[place])
         steps = _steps_of(work, events, rows, (first, last))
         if len(steps.begin):
-            _add_work(parts, events, rows, steps)
+            _add_work(parts, events, rows, steps, waited[rows])
             on_device = gaps.place == place
             _add_gaps(parts, steps, gaps.part[on_device], gaps.begin[on_device], gaps.end[on_device])
             bounds = np.array([steps.begin[0], min(first, steps.end[-1]), max(last, steps.begin[0]), steps.end[-1]])
@@ -182,13 +221,15 @@ def _add_gaps(parts: _Parts, steps: DeviceSteps, part: Int64, begin: Int64, end:
     parts.add(part[row], steps.label[step], until - since, first)
 
 
-def _add_work(parts: _Parts, events: Events, rows: Int64, steps: DeviceSteps) -> None:
+def _add_work(parts: _Parts, events: Events, rows: Int64, steps: DeviceSteps, waited: Int64) -> None:
     """Adds the work of a device, whose rows are in the order of time; a piece counts in the step in which it begins."""
     begin, end = events.ts[rows], (events.ts + events.dur)[rows]
     role, part = events.roles[rows], parts.of_shape[events.shape[rows]]
     for one, word in _EXPOSED.items():
         if np.any(role == one):
             part = np.where(role == one, parts.number(word), part)
+    if np.any(waiting := (role == COMMUNICATION) & (waited >= 0)):
+        begin, end, role, part = _divided(parts, waiting, waited, begin, end, role, part)
     covered = Intervals.union(begin[:0], end[:0])
     for one in (COMPUTE, COMMUNICATION, COPY):
         of_role = role == one
@@ -203,6 +244,21 @@ def _add_work(parts: _Parts, events: Events, rows: Int64, steps: DeviceSteps) ->
         there = np.flatnonzero(step >= 0)
         parts.add(part[of_role][there], steps.label[step[there]], 0, 1)
         covered = Intervals.union(np.append(covered.begin, ts), np.append(covered.end, stop))
+
+
+def _divided(
+    parts: _Parts, waiting: Bools, waited: Int64, begin: Int64, end: Int64, role: UInt8, part: Int64
+) -> tuple[Int64, Int64, UInt8, Int64]:
+    """The pieces of a device with those that waited for other ranks as two, in the order of time."""
+    part, began = np.where(waiting, parts.number(TRANSFER), part), np.where(waiting, begin + waited, begin)
+    rows = np.flatnonzero(waiting & (waited > 0))
+    order = np.argsort(np.append(began, begin[rows]), kind="stable")
+    return (
+        np.append(began, begin[rows])[order],
+        np.append(end, began[rows])[order],
+        np.append(role, role[rows])[order],
+        np.append(part, np.full(len(rows), parts.number(WAITING)))[order],
+    )
 
 
 class _Idle(NamedTuple):

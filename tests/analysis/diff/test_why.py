@@ -147,3 +147,89 @@ def test_without_device_work_there_is_no_breakdown(tmp_path: Path) -> None:
     path = tmp_path / "host.pt.trace.json"
     path.write_text(json.dumps(document))
     assert "breakdown" not in ktrace.summary(path, by=["breakdown"]).answers
+
+
+WAITING, TRANSFER = (f"exposed communication: {part}" for part in ("waiting for other ranks", "transfer"))
+
+
+def of_ranks(paths: list[Path]) -> tuple[dict[str, float], ktrace.Summary]:
+    summary = ktrace.summary([str(path) for path in paths], by=["breakdown", "collective"])
+    answer = summary.answers["breakdown"]
+    assert isinstance(answer, BreakdownAnswer)
+    assert answer.whole == sum(one.total for one in answer.parts)
+    return {one.key: one.total for one in answer.parts}, summary
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+    args |= {"device": 0, "stream": 7} if cat == "kernel" else {}
+    return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "args": args} | place
+
+
+ALL_REDUCE = {"Collective name": "allreduce", "Process Group Name": "0", "In msg nelems": 1024, "dtype": "Float"}
+
+
+def step_of(rank: int, step: int, late: float) -> list[dict[str, Any]]:
+    """A gemm, which takes longer by `late` us on rank 1, and an all-reduce of 100 us, in which rank 0 waits so long."""
+    at, ends = 1_000.0 * step, 1_000.0 * step + 310 + late * rank
+    first, second = {"correlation": 2 * step + 1}, {"correlation": 2 * step + 2}
+    return [
+        event("user_annotation", f"ProfilerStep#{step}", at, 1_000),
+        event("cuda_runtime", "cudaLaunchKernel", at + 1, 2, **first),
+        event("cuda_runtime", "cudaLaunchKernel", at + 4, 2, **second),
+        event("kernel", "ampere_sgemm_128x64", at + 10, 300 + late * rank, **first),
+        event("kernel", "ncclDevKernel_AllReduce_Sum_f32", ends, 100 + late * (1 - rank), **second, **ALL_REDUCE),
+    ]
+
+
+def job(folder: Path, late: float) -> Path:
+    """Two ranks with four such steps each, on one clock."""
+    folder.mkdir()
+    for rank in range(2):
+        document = {
+            "schemaVersion": 1,
+            "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+            "deviceProperties": [{"id": 0, "name": "NVIDIA A100"}],
+            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+            "traceEvents": [one for step in range(4) for one in step_of(rank, step, late)],
+        }
+        (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_exposed_communication_of_ranks_is_waiting_and_transfer(tmp_path: Path) -> None:
+    """Rank 1 is late by 250 us in each of four steps: rank 0 waits so long; both transfer for 100 us."""
+    parts, _ = of_ranks([*sorted(job(tmp_path / "late", 250).iterdir())])
+    assert parts[WAITING] == 4 * 250_000 and parts[TRANSFER] == 2 * 4 * 100_000
+    assert "exposed communication" not in parts
+    parts, _ = of_ranks([*sorted(job(tmp_path / "even", 0).iterdir())])
+    assert WAITING not in parts and parts[TRANSFER] == 2 * 4 * 100_000
+
+
+def test_waiting_of_ranks_is_what_collectives_say(tmp_path: Path) -> None:
+    """Nothing hides the collectives of these ranks, so that waiting is that of `--by collective`."""
+    parts, summary = of_ranks([*sorted(job(tmp_path / "late", 250).iterdir())])
+    ranks = summary.answers["collective"].ranks  # type: ignore[attr-defined]
+    assert parts[WAITING] == sum(one.waited.total for one in ranks if one.waited)
+
+
+def test_one_rank_alone_has_communication_undivided(tmp_path: Path) -> None:
+    late = job(tmp_path / "late", 250)
+    parts, _ = of_ranks([late / "rank0.pt.trace.json"])
+    assert parts["exposed communication"] == 4 * 350_000
+    assert not parts.keys() & {WAITING, TRANSFER}
+
+
+def test_a_late_rank_is_why_a_step_takes_longer(tmp_path: Path) -> None:
+    """Half of the change is the late rank's own work, half the wait for it on the other one; transfer is none of it."""
+    a, b = job(tmp_path / "a", 0), job(tmp_path / "b", 250)
+    diff = ktrace.diff(a, b, by=["breakdown"])
+    changes = {one.key: one.delta for one in diff.rows["breakdown"]}
+    assert changes[WAITING] == changes["compute: gemm"] == 250_000 and changes[TRANSFER] == 0
+
+
+def test_sides_that_differ_in_what_is_known_are_compared_undivided(tmp_path: Path) -> None:
+    a, b = job(tmp_path / "a", 0), job(tmp_path / "b", 250)
+    diff = ktrace.diff(a / "rank0.pt.trace.json", b, by=["breakdown"])
+    keys = [one.key for one in diff.rows["breakdown"]]
+    assert keys.count("exposed communication") == 1 and not {WAITING, TRANSFER} & {*keys}

@@ -38,6 +38,8 @@ from ktrace.analysis.answers.diff.sentences import verdict
 from ktrace.analysis.answers.diff.steady import Steps, slow_of, steps_of
 from ktrace.analysis.answers.diff.verdicts import LEVEL, add_verdicts, weights_of
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
+from ktrace.analysis.questions.breakdown import is_divided, undivided
 from ktrace.analysis.work.grids import KernelGrids
 from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
@@ -177,6 +179,8 @@ class _Sides:
         """Returns the changes between the groups of both sides by `by`, matched."""
         steps = (len(self.a.steps), len(self.b.steps)) if self.by_step else (1, 1)
         a, b = groups_by(self.a, by), groups_by(self.b, by)
+        if by == BREAKDOWN and is_divided(a) != is_divided(b):
+            a, b = undivided(a), undivided(b)
         if by == "step":  # one sample each, since a step's launches do different work
             a, b = ([replace(group, durations=_NONE, inside=_NONE, in_steps=None) for group in side] for side in (a, b))
         elif self.steps is not None:

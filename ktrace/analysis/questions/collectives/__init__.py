@@ -125,8 +125,9 @@ class CollectivesQuestion:
 
     spans = False
 
-    def __init__(self, spill: Spill) -> None:
-        self._rows = CollectiveRows(spill)
+    def __init__(self, spill: Spill, user: str = "") -> None:
+        """`user` is another question that asks this one for itself, so that both have files of their own."""
+        self._rows = CollectiveRows(spill, user)
         self._entered = Entered()
 
     def see(self, batch: Batch) -> None:
@@ -139,15 +140,10 @@ class CollectivesQuestion:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there are collectives with an end, or that ranks wait in."""
         hangs = self._entered.hangs(labels, work.gathered.catalog)
-        table = build_table(self._rows, work) if len(self._rows) else ()
-        if not isinstance(table, CollectiveTable) or not len(table):
+        if (matched := self._matched(work)) is None:
             return {NAME: CollectivesAnswer(hangs=hangs)} if hangs else {}
-        join(table)
-        before = int(np.count_nonzero(table.joint >= 0))
-        clocks = align(table, work.gathered.catalog)
-        parted = before - int(np.count_nonzero(table.joint >= 0))
+        table, clocks, arrivals, parted = matched
         names = _names(table.ranks, labels)
-        arrivals = _arrivals(table, clocks)
         sized = _sized(table)
         answer = CollectivesAnswer(
             _collectives(table, arrivals, names, *sized),
@@ -166,6 +162,44 @@ class CollectivesQuestion:
             answer.part = _late_part(table, arrivals, late, rows, late_by, work)
             answer.late_together = _late_together(table, arrivals, names)
         return {NAME: answer}
+
+    def waits(self, work: Work) -> dict[str, tuple[Int64, Int64]]:
+        """How long each collective waited for the last rank to begin, ns, by source: ids in their order, and times.
+
+        Only of those that several ranks do together, and only where something relates the clocks of the ranks.
+        """
+        matched = self._matched(work)
+        if matched is None or matched.table.of_calls or matched.arrivals.wait is None:
+            return {}
+        table, waits = matched.table, matched.arrivals.waits
+        source = np.array([rank.source for rank in table.ranks], np.object_)[table.rank]
+        wait = np.minimum(matched.arrivals.wait, table.dur)
+        return {
+            name: (table.id[rows[order]], wait[rows[order]])
+            for name in dict.fromkeys(rank.source for rank in table.ranks)
+            if len(rows := np.flatnonzero(waits & (source == name)))
+            for order in (np.argsort(table.id[rows]),)
+        }
+
+    def _matched(self, work: Work) -> _Matched | None:
+        """The collectives with an end, in one clock, each with its counterparts on other ranks; None without any."""
+        table = build_table(self._rows, work) if len(self._rows) else None
+        if table is None or not len(table):
+            return None
+        join(table)
+        before = int(np.count_nonzero(table.joint >= 0))
+        clocks = align(table, work.gathered.catalog)
+        parted = before - int(np.count_nonzero(table.joint >= 0))
+        return _Matched(table, clocks, _arrivals(table, clocks), parted)
+
+
+class _Matched(NamedTuple):
+    """The collectives of all ranks; `parted` were matched first, but don't overlap in time."""
+
+    table: CollectiveTable
+    clocks: Clocks
+    arrivals: _Arrivals
+    parted: int
 
 
 class _Arrivals(NamedTuple):

@@ -203,9 +203,9 @@ class NamedCall(NamedTuple):
 class NamedCalls:
     """NCCL's ranges: ts, size (-1: not known), and the number of the shape."""
 
-    def __init__(self, spill: Spill) -> None:
+    def __init__(self, spill: Spill, user: str = "") -> None:
         self._shapes = RowKeys(("host", "pid", "tid", "name", "comm"))
-        self._rows = StoredColumns(spill, "named", ts="i8", size="i8", shape="i4")
+        self._rows = StoredColumns(spill, f"{user}named", ts="i8", size="i8", shape="i4")
         self._is_call = NameTest(lambda name: name.startswith("nccl") and operation_in(name) is not None)
 
     @property
@@ -295,12 +295,12 @@ _DECODER = msgspec.json.Decoder(dict[str, Any])
 class CollectiveRows:
     """The collectives: ts, dur (-1 without an end), id, seq and size (-1: not known), numbers of facts and shape."""
 
-    def __init__(self, spill: Spill) -> None:
+    def __init__(self, spill: Spill, user: str = "") -> None:
         self.shapes = RowKeys(_SHAPE)
-        self.named = NamedCalls(spill)
+        self.named = NamedCalls(spill, user)
         self._facts: dict[Facts, int] = {}
         types = {"ts": "i8", "dur": "i8", "id": "i8", "seq": "i8", "size": "i8", "facts": "i4", "shape": "i4"}
-        self._rows = StoredColumns(spill, "collectives", **types, grade="i1")
+        self._rows = StoredColumns(spill, f"{user}collectives", **types, grade="i1")
         self._of_library = NameTest(lambda name: is_collective(name) or ("ccl" in name.lower() and is_send(name)))
         self._of_backend = NameTest(lambda name: name.startswith(_BACKENDS) and operation_in(name) is not None)
 
