@@ -30,6 +30,7 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
+from ktrace.errors import UsageError
 from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
@@ -76,6 +77,9 @@ _TOP_OF_TREE = 30
     metavar="FILE",
     help="With --by roofline: a table of peak rates of devices; it precedes the built-in one.",
 )
+@click.option(
+    "--price", metavar="PRICE", help="What a device costs an hour, such as 2.5/h: the cost of steps and tokens."
+)
 @overwrite_option
 @selection_options(AskOptions)
 def command(
@@ -89,6 +93,7 @@ def command(
     output: str,
     overwrite: bool,
     peaks: str | None,
+    price: str | None,
     within: Limits,
     selection: Selection,
 ) -> None:
@@ -110,7 +115,7 @@ def command(
     """
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.answers.summary import TREE
+    from ktrace.analysis.answers.summary import COST, TREE
     from ktrace.analysis.answers.summary.compute import summarise
     from ktrace.analysis.answers.summary.screen import inputs_of, screen
     from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
@@ -118,6 +123,9 @@ def command(
     check_output(output, inputs)
     form = format_ or format_of(output)
     usual = None if form == "html" and not tree else _BY_OF_SEVERAL if _may_be_several(inputs) else _BY
+    by = tuple(dict.fromkeys((*by, COST))) if price is not None and (by or form != "html") else by
+    if COST in by and price is None:
+        raise UsageError("--by cost needs a price", remedy="--price 2.5/h, if a device costs 2.5 an hour")
     chosen = (*by, UNCLASSIFIED) if unclassified else by or usual
     everything = full or bool(chosen != usual or tree or within.tables or within.after or within.bytes)
     with Progress(inputs) as progress:
@@ -126,6 +134,7 @@ def command(
             by=chosen,
             tree=tree,
             peaks=peaks,
+            price=price,
             selection=selection,
             progress=progress.callback,
         )

@@ -10,6 +10,7 @@ nature       whose time is added up without device work: the host's, of requests
 figures      what benchmarks printed, where nothing adds up
 findings     the facts of the verdict, for programs, and the rows that show them
 remedies     what to do about each
+cost         what steps and tokens cost at the price of a device
 verdict      the same in sentences
 screen       the answer in 40 lines
 
@@ -42,6 +43,9 @@ QUESTIONS: dict[str, str] = {
     **dict.fromkeys(("launch", "limits", "duration", "copy", "sequence"), "ktrace.analysis.questions.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.questions.phases"),
 }
+
+#: The answer that is made of others, at a price.
+COST = "cost"
 
 #: The questions that are answered unasked where a source has nothing that can be added up: snapshots of memory.
 INSTEAD = ("memory",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.answers.summary import INSTEAD, QUESTIONS, RECORDING, build_questions, columns_of, split_tree
+from ktrace.analysis.answers.summary import COST, INSTEAD, QUESTIONS, RECORDING, build_questions, columns_of, split_tree
 from ktrace.analysis.answers.summary.figures import figures
 from ktrace.analysis.answers.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.answers.summary.marked import Marked
@@ -77,6 +77,7 @@ def summarise(
     by: str | Sequence[str] | None = None,
     tree: bool = False,
     peaks: str | Path | None = None,
+    price: str | None = None,
     selection: Selection | None = None,
     progress: Progress | None = None,
     **options: Unpack[Options],
@@ -94,6 +95,8 @@ def summarise(
         Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names, under "tree".
     peaks : path, optional
         A table of peak rates of devices that precedes that of ktrace, for the answer "roofline".
+    price : str, optional
+        What a device costs an hour, such as "2.5/h", for the answer "cost".
     selection, progress, **options
         As for `ktrace.convert`, without `split_by`; work is always classified, by the file `rules` first. Rows that the
         filter leaves out aren't counted; the steps and calls that work was launched in are known all the same.
@@ -108,7 +111,7 @@ def summarise(
     InputError
         The input can't be read, or nothing passes the filter.
     UsageError
-        `by` names something unknown, or nothing that nests for a `tree`.
+        `by` names something unknown, or nothing that nests for a `tree`; `price` isn't one.
 
     Examples
     --------
@@ -117,14 +120,25 @@ def summarise(
     >>> [group.key for group in summary.groups["operation"]][:3]
     ['gemm', 'collective', 'attention']
     """
-    from ktrace.analysis.questions.roofline.answer import against
-    from ktrace.analysis.questions.roofline.peaks import peaks_of
     from ktrace.pipeline.selection import selected
 
-    table, by = peaks_of(peaks) if peaks is not None else None, by.split(",") if isinstance(by, str) else by
-    summary = read_summary(src, by, selected(selection, options), progress, tree=tree)
-    if table is not None:
-        summary.answers |= against(summary.answers, table)
+    by = by.split(",") if isinstance(by, str) else by
+    further: list[Callable[[Summary], Mapping[str, Answer]]] = []
+    also: tuple[str, ...] = ()
+    if peaks is not None:
+        from ktrace.analysis.questions.roofline.answer import against
+        from ktrace.analysis.questions.roofline.peaks import peaks_of
+
+        table = peaks_of(peaks)
+        further.append(lambda summary: against(summary.answers, table))
+    if price is not None:
+        from ktrace.analysis.answers.summary.cost import NEEDS, cost_of, price_of
+
+        an_hour, also, by = price_of(price), NEEDS, by and [name for name in by if name != COST]
+        further.append(lambda summary: cost_of(an_hour, summary))
+    summary = read_summary(src, by, selected(selection, options), progress, tree=tree, also=also)
+    for answer in further:
+        summary.answers |= answer(summary)
     if summary.report is not None:
         summary.report.require_match()
     return summary
@@ -138,10 +152,12 @@ def read_summary(
     *,
     tree: bool = False,
     proved: bool = True,
+    also: Sequence[str] = (),
 ) -> Summary:
     """The summary that `summarise` returns, also where nothing passes the filter: `Report.unmatched` tells so.
 
-    Without `proved` the verdict lacks what only answers prove that nobody asked for.
+    Without `proved` the verdict lacks what only answers prove that nobody asked for. `also` are further questions; no
+    note says that they have no answer.
     """
     from ktrace.pipeline.read import read_selected
     from ktrace.stages.select.wanted import Filter
@@ -158,16 +174,16 @@ def read_summary(
         ),
         progress=progress,
         columns=COLUMNS
-        | columns_of(_questions_needed(by, proved))
+        | columns_of(_questions_needed(by, proved, also))
         | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
     )
     conditions = filter and replace(filter, ranks=())
-    return summary_of(batches, report, taxonomy(selection.rules), by, conditions, tree=tree, proved=proved)
+    return summary_of(batches, report, taxonomy(selection.rules), by, conditions, tree=tree, proved=proved, also=also)
 
 
-def _questions_needed(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
+def _questions_needed(by: Sequence[str] | None, proved: bool, also: Sequence[str]) -> Sequence[str] | None:
     """What must be answered: what was asked for, and what the verdict rests on."""
-    return by if by is None or not proved else [*by, *PROOFS, *INSTEAD]
+    return by if by is None or not (proved or also) else [*by, *also, *((*PROOFS, *INSTEAD) if proved else ())]
 
 
 def summary_of(
@@ -179,10 +195,11 @@ def summary_of(
     *,
     tree: bool = False,
     proved: bool = True,
+    also: Sequence[str] = (),
 ) -> Summary:
     """The summary of batches that are classified by these rules; `report` is the report of their reading.
 
-    Only rows that pass `filter` are counted. `proved` is that of `read_summary`.
+    Only rows that pass `filter` are counted. `proved` and `also` are those of `read_summary`.
     """
     from ktrace.stages.order.pairing import pair_halves
     from ktrace.stages.select.filter import filtered
@@ -196,7 +213,7 @@ def summary_of(
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
     try:
-        needed = _questions_needed(by, proved)
+        needed = _questions_needed(by, proved, also)
         unasked = {*INSTEAD} - {*by} if proved and by is not None else set()
         questions = build_questions(needed and [name for name in needed if name not in unasked], spill, levels)
         instead = build_questions([*unasked], spill) if unasked else []
