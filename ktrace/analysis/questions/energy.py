@@ -9,14 +9,16 @@ The question of `ktrace summary --by energy`:
 Between two samples the power is taken to go in a straight line; the bounds take it to be as low, or as high, as the
 lower or higher of the two. Where several pieces of work run on a device at once, each takes an equal part, so that the
 energy of all work is that of the device while it works. Work before the first or after the last sample has none.
+
+The same logs say why clocks were lowered. How long a device was throttled while it worked is that time of each reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,7 @@ from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.masks import present, words_in
+from ktrace.model.masks import NameTest, present, words_in
 from ktrace.stages.align.moves import times_related
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
@@ -37,7 +39,7 @@ from ktrace.store.vocabulary import RowKeys
 from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.
-COLUMNS = frozenset({"value", "unit", "device", "host"})
+COLUMNS = frozenset({"value", "unit", "device", "host", "track", "dur"})
 
 #: The name of the question, as `--by` takes it.
 NAME = "energy"
@@ -46,6 +48,11 @@ Floats = npt.NDArray[np.float64]
 
 #: Counters in watts that are no power drawn.
 _LIMIT = re.compile(r"limit|cap\b|_cap|max|min|target|enforced|default|budget|tdp", re.IGNORECASE)
+
+#: The tracks of the reasons why clocks are lowered: of NVIDIA's tools, and columns of the others.
+_REASONS = re.compile(r"clock event reasons|throttle", re.IGNORECASE)
+#: Reasons for which no work takes longer than it was set up to.
+_NO_THROTTLING = frozenset(("gpu_idle", "applications_clocks_setting", "display_clocks_setting", "sync_boost"))
 
 _NS = 1e9
 
@@ -85,15 +92,29 @@ class DeviceEnergy:
     uncovered: int
 
 
+@dataclass(frozen=True)
+class Throttling:
+    """How long a device worked, and how long of that it was throttled for one reason, in ns."""
+
+    label: str
+    reason: str
+    throttled: int
+    busy: int
+
+
 @dataclass
 class EnergyAnswer:
-    """What energy devices, operations, kernels and steps took; of a step it is all that its devices drew meanwhile."""
+    """What energy devices, operations, kernels and steps took; of a step it is all that its devices drew meanwhile.
+
+    `throttled` has the reasons why clocks were lowered while a device worked.
+    """
 
     devices: list[DeviceEnergy]
     operations: list[Joules]
     kernels: list[Joules]
     steps: list[Joules] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    throttled: list[Throttling] = field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The devices, and their energy by operation and by kernel, at most `top` rows of each."""
@@ -110,9 +131,14 @@ class EnergyAnswer:
             )
             for one in self.devices
         ]
-        tables = [Table("energy", "energy of devices", columns, rows, self.notes)]
+        tables = [Table("energy", "energy of devices", columns, rows, self.notes)] if rows else []
         groups = (("operation", self.operations), ("kernel", self.kernels), ("step", self.steps))
-        return tables + [self._group(by, each, top) for by, each in groups if each or by != "step"]
+        tables += [self._group(by, each, top) for by, each in groups if rows and (each or by != "step")]
+        reasons: list[tuple[Cell, ...]] = [
+            (one.label, one.reason, one.throttled, percent(one.throttled, one.busy)) for one in self.throttled
+        ]
+        heads = (Column("device"), Column("reason"), Column("throttled while busy", "ns"), Column("share of busy", "%"))
+        return tables + ([Table("throttling", "throttling while devices worked", heads, reasons)] if reasons else [])
 
     def _group(self, by: str, each: Sequence[Joules], top: int | None) -> Table:
         whole = sum(one.joules for one in each)
@@ -173,10 +199,17 @@ class Energy:
     def __init__(self, spill: Spill) -> None:
         self._counters = RowKeys(("source", "host", "device", "name", "unit"))
         self._samples = StoredColumns(spill, "power", ts="i8", value="f8", counter="i4")
+        self._is_reason = NameTest(lambda track: _REASONS.search(track) is not None)
+        self._reasons = RowKeys(("source", "host", "device", "track", "name"))
+        self._throttled = StoredColumns(spill, "throttled", ts="i8", dur="i8", reason="i4")
 
     def see(self, batch: Batch) -> None:
-        """Collects the samples of power among the events of one source."""
-        if batch.record != "events" or not len(batch) or not batch.has("value") or not batch.has("unit"):
+        """Collects the samples of power, and the reasons of lower clocks, among the events of one source."""
+        if batch.record != "events" or not len(batch):
+            return
+        if batch.has("track") and batch.has("dur"):
+            self._see_reasons(batch)
+        if not batch.has("value") or not batch.has("unit"):
             return
         power = words_in(batch.column("kind"), ("counter", "sample")) & words_in(batch.column("unit"), tuple(WATTS))
         power &= present(batch.column("value")) & present(batch.column("device"))
@@ -189,12 +222,24 @@ class Energy:
                 counter=self._counters.number(batch, rows),
             )
 
+    def _see_reasons(self, batch: Batch) -> None:
+        rows = self._is_reason(batch.column("track")) & words_in(batch.column("kind"), ("range",))
+        rows &= present(batch.column("dur")) & present(batch.column("device"))
+        if rows.any():
+            places = np.flatnonzero(rows)
+            self._throttled.add(
+                source_of(batch),
+                ts=batch.column("ts").to_numpy()[places],
+                dur=np.asarray(batch.column("dur").take(places), np.int64),
+                reason=self._reasons.number(batch, places),
+            )
+
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
-        """The answer, if there are samples of the power of devices that work."""
-        series = self._series()
-        if not series or not work.is_on_devices or not len(work):
+        """The answer, if there are samples of the power of devices that work, or reasons of their lower clocks."""
+        series, throttled = self._series(), self._throttling()
+        if not (series or throttled) or not work.is_on_devices or not len(work):
             return {}
-        sources = {*(source for source, _, _ in series), *work.rows.sources}
+        sources = {*(source for source, _, _ in (*series, *throttled)), *work.rows.sources}
         offsets = times_related([*sources], work.gathered.catalog) or {}
         answer, steps = EnergyAnswer([], [], []), _Steps(work)
         groups: dict[str, dict[str, Sums]] = {"operation": {}, "kernel": {}}
@@ -205,18 +250,19 @@ class Energy:
         for events in work.each():
             device, places = events.places
             for number, place in enumerate(places.tolist()):
-                where = work.devices[place]
-                power = _series_of(series, where, offsets)
-                if power is None:
+                where, rows = work.devices[place], np.flatnonzero(device == number)
+                if (reasons := _of_place(throttled, where, offsets)) is not None:
+                    answer.throttled += _throttled(labels.device(where), events, rows, *reasons)
+                if (related := _of_place(series, where, offsets)) is None:
                     continue
-                rows = np.flatnonzero(device == number)
+                power = related[0].moved(related[1])
                 energy = _EnergyPieces(events, rows, power)
                 answer.devices.append(energy.device(labels.device(where)))
                 for by, sums in groups.items():
                     energy.add(events.shape[rows], texts[by], sums)
                 steps.add(events, rows, power)
         if not answer.devices:
-            return {}
+            return {NAME: answer} if answer.throttled else {}
         answer.operations, answer.kernels = (_sorted(groups[by]) for by in ("operation", "kernel"))
         answer.steps = steps.joules()
         if any(one.uncovered for one in answer.devices):
@@ -235,6 +281,17 @@ class Energy:
                 series.setdefault((source, host, device), one)
         return series
 
+    def _throttling(self) -> dict[_Place, _Reasons]:
+        """When each device was throttled, by reason."""
+        rows, reasons = self._throttled.all(), dict[_Place, _Reasons]()
+        for number, (source, host, device, _, name) in enumerate(self._reasons):
+            if name not in _NO_THROTTLING:
+                of_reason = rows["reason"] == number
+                begin = rows["ts"][of_reason]
+                times = reasons.setdefault((source, host, device), {}).setdefault(name, [])
+                times.append((begin, begin + rows["dur"][of_reason]))
+        return reasons
+
 
 #: Source, host and number of a device.
 _Place = tuple[str, str | None, int | None]
@@ -243,17 +300,33 @@ _Place = tuple[str, str | None, int | None]
 Sums = Floats
 
 
-def _series_of(series: dict[_Place, _Series], place: _Place, offsets: dict[str, int]) -> _Series | None:
-    """The power of a device on the clock of its work: from its own source, else from one that names it alike."""
-    if place in series:
-        return series[place]
+#: Starts and ends of the time of a reason, by its name.
+_Reasons = dict[str, list[tuple[Int64, Int64]]]
+
+_Told = TypeVar("_Told")
+
+
+def _of_place(told: dict[_Place, _Told], place: _Place, offsets: dict[str, int]) -> tuple[_Told, int] | None:
+    """What is told of a device by its own source, else by one that names it alike, and the offset to its clock."""
+    if place in told:
+        return told[place], 0
     source, host, number = place
-    for (other, other_host, other_number), power in series.items():
+    for (other, other_host, other_number), one in told.items():
         if other_number == number and (host is None or other_host in (None, host)):
-            if source in offsets and other in offsets:
-                return power.moved(offsets[other] - offsets[source])
-            return power
+            is_related = source in offsets and other in offsets
+            return one, offsets[other] - offsets[source] if is_related else 0
     return None
+
+
+def _throttled(label: str, events: Events, rows: Int64, reasons: _Reasons, offset: int) -> Iterator[Throttling]:
+    """How long a device, whose work is in these rows, was throttled while it worked, for each reason."""
+    busy = Intervals.union(events.ts[rows], (events.ts + events.dur)[rows])
+    for reason, times in sorted(reasons.items()):
+        begin, end = (np.concatenate(side) + offset for side in zip(*times, strict=True))
+        of_reason = Intervals.union(begin, end)
+        time = int((busy.until(of_reason.end) - busy.until(of_reason.begin)).sum())
+        if time:
+            yield Throttling(label, reason, time, busy.length)
 
 
 class _EnergyPieces:

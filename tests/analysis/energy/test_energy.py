@@ -118,3 +118,33 @@ def test_a_limit_is_no_power_drawn(tmp_path: Path) -> None:
     assert "energy" not in ktrace.summary(paths, by=["energy"]).answers
     sample = next((SAMPLES / "kineto").iterdir())
     assert "energy" not in ktrace.summary(sample, by=["energy"]).answers
+
+
+def throttling(path: Path, masks: list[int], column: str = "clocks_throttle_reasons.active") -> Path:
+    """A log of nvidia-smi with the reasons of lower clocks every 100 ms from UNIX on."""
+    lines = [f"timestamp, index, clocks.current.sm [MHz], {column}"]
+    lines += [
+        f"2025/06/15 15:06:{40 + number // 10}.{number % 10}00, 0, 1410 MHz, 0x{mask:016x}"
+        for number, mask in enumerate(masks)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_throttling_is_that_of_the_time_in_which_the_device_worked(tmp_path: Path) -> None:
+    """Work in 100 to 300 and 500 to 600 ms; power capped from 200 to 700 ms, too hot from 500 ms to 600 ms."""
+    run = trace(tmp_path / "run.json", [("gemm", 7, 100_000, 200_000), ("gemm", 7, 500_000, 100_000)])
+    answer = energy(run, throttling(tmp_path / "smi.csv", [0, 0, 4, 4, 4, 4 | 0x20, 4, 0, 0]))
+    assert [(one.label, one.reason, one.throttled, one.busy) for one in answer.throttled] == [
+        ("device 0", "sw_power_cap", 200_000_000, 300_000_000),
+        ("device 0", "sw_thermal_slowdown", 100_000_000, 300_000_000),
+    ]
+    assert [table.name for table in answer.tables()] == ["throttling"]
+
+
+@pytest.mark.parametrize("masks", [[0] * 9, [1] * 9, [0x2 | 0x10 | 0x100] * 9, [0, 0, 0, 4, 4, 0, 0, 0, 0]])
+def test_idle_set_or_unused_clocks_are_no_throttling(tmp_path: Path, masks: list[int]) -> None:
+    """A device that waits, that runs at the clocks that were set, or whose clocks are lowered between its work."""
+    run = trace(tmp_path / "run.json", [("gemm", 7, 100_000, 200_000), ("gemm", 7, 500_000, 100_000)])
+    answers = ktrace.summary([run, throttling(tmp_path / "smi.csv", masks)], by=["energy"]).answers
+    assert "energy" not in answers
