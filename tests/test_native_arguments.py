@@ -323,7 +323,7 @@ def test_shapes_have_lists_of_keys_in_bytes(shape: Any) -> None:
 
 def test_places_beyond_64_bits_wrap_around() -> None:
     events = compiled.Events([(0, b"x", False, [], [])])
-    assert events.take(b'[{"cat":"x"}]', (1 << 63) - 1, int64(0), int64(1)) == (1, 0)
+    assert events.take(b'[{"cat":"x"}]', (1 << 63) - 1, int64(0), int64(1)) == (1, 0, 0, [])
     ((_, ats, _),) = events.finish(1)
     assert np.frombuffer(ats, np.int64).tolist() == [1 - (1 << 63)]
     with pytest.raises(OverflowError):

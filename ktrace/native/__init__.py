@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 #: INTERFACE of module.h. A checkout that was updated and not installed again has an older build.
-_INTERFACE = 2
+_INTERFACE = 3
 
 
 def _compiled() -> Any:

@@ -14,6 +14,9 @@ enum { ABSENT, IS_WHOLE, IS_DOUBLE };
 
 #define MOST_COLUMNS 256
 
+/* Columns of times: ts and dur. */
+#define MOST_CLOCKS 2
+
 /* So many digits fit into 64 bits, whatever they are. */
 #define MOST_DIGITS 19
 
@@ -22,7 +25,7 @@ typedef struct {
     size_t size;
     Kind kind;
     Texts texts;
-    int32_t *codes;        /* RAW, STRING: -1 is absent */
+    int32_t *codes;        /* RAW, STRING: -1 is absent; CLOCK: of the source's number where it was rounded, else -1 */
     int64_t *numbers;      /* the other kinds; the bits of a double where the state is IS_DOUBLE */
     unsigned char *states; /* the same */
 } Column;
@@ -41,10 +44,21 @@ typedef struct {
     Py_ssize_t kept;              /* rows before this text */
     int32_t known[MOST_COLUMNS];  /* distinct texts before it */
     uint64_t seen[MOST_COLUMNS / 64], plain[MOST_COLUMNS / 64];
+    int rounded;                  /* times of the last row that lost digits */
+    struct {
+        Text text;
+        size_t size;
+    } own[MOST_CLOCKS]; /* what the source has for them */
 } Shape;
 
 static inline int is_coded(const Column *column) {
     return column->kind == RAW || column->kind == STRING;
+}
+
+/* Says of rows of a column of times that none was rounded. */
+static inline void clear_codes(Column *column, Py_ssize_t first, Py_ssize_t stop) {
+    if (column->kind == CLOCK && column->codes && stop > first)
+        memset(column->codes + first, -1, (size_t)(stop - first) * sizeof(int32_t));
 }
 
 /* Grows the columns by a row if they are full. Returns 0 if there is no memory. */
@@ -53,10 +67,15 @@ static int grow_columns(Shape *shape) {
         return 1;
     Py_ssize_t capacity = shape->capacity ? 2 * shape->capacity : 256;
     int made = grow((void **)&shape->ats, capacity, sizeof(int64_t));
-    for (Column *column = shape->columns; made && column < shape->columns + shape->count; column++)
-        made = is_coded(column) ? grow((void **)&column->codes, capacity, sizeof(int32_t))
-                                : grow((void **)&column->numbers, capacity, sizeof(int64_t)) &&
-                                      grow((void **)&column->states, capacity, 1);
+    for (Column *column = shape->columns; made && column < shape->columns + shape->count; column++) {
+        if (is_coded(column) || column->codes)
+            made = grow((void **)&column->codes, capacity, sizeof(int32_t));
+        if (made && !is_coded(column))
+            made = grow((void **)&column->numbers, capacity, sizeof(int64_t)) &&
+                   grow((void **)&column->states, capacity, 1);
+        if (made)
+            clear_codes(column, shape->capacity, capacity);
+    }
     if (made)
         shape->capacity = capacity;
     return made;
@@ -96,10 +115,12 @@ static void begin_text(Shape *shape) {
 
 /* Takes the rows of a text back. */
 static int take_back(Shape *shape) {
-    shape->rows = shape->kept;
-    for (int number = 0; number < shape->count; number++)
+    for (int number = 0; number < shape->count; number++) {
+        clear_codes(&shape->columns[number], shape->kept, shape->capacity);
         if (!forget_texts(&shape->columns[number].texts, shape->known[number]))
             return 0;
+    }
+    shape->rows = shape->kept;
     return 1;
 }
 
@@ -128,15 +149,27 @@ static inline int to_double(const Number *number, Text text, size_t size, double
     return *value - *value == 0; /* neither infinite nor NaN */
 }
 
-/* Microseconds in nanoseconds. Returns 0 if digits would be lost, or beyond int64. */
+/* Microseconds in nanoseconds, digits below 1 ns rounded half to even. Returns 1 if they are exact, -1 if digits were lost,
+   and 0 if the number is rare, or beyond int64. */
 static inline int to_nanoseconds(const Number *number, int64_t *value) {
-    static const int64_t by[] = {1000, 100, 10, 1};
-    if (number->exponent || number->decimals > 3 || number->count > MOST_DIGITS ||
-        number->digits > (uint64_t)INT64_MAX / (uint64_t)by[number->decimals])
+    static const uint64_t by[] = {1000, 100, 10, 1};
+    if (number->exponent || number->count > MOST_DIGITS || number->decimals > MOST_DIGITS)
         return 0;
-    int64_t size = (int64_t)number->digits * by[number->decimals];
-    *value = number->negative ? -size : size;
-    return 1;
+    uint64_t size = number->digits, rest = 0;
+    if (number->decimals <= 3) {
+        if (size > (uint64_t)INT64_MAX / by[number->decimals])
+            return 0;
+        size *= by[number->decimals];
+    } else {
+        uint64_t above = 1;
+        for (int digit = 3; digit < number->decimals; digit++)
+            above *= 10;
+        rest = size % above;
+        size = size / above;
+        size += 2 * rest > above || (2 * rest == above && size & 1);
+    }
+    *value = number->negative ? -(int64_t)size : (int64_t)size;
+    return rest ? -1 : 1;
 }
 
 static inline int to_whole(const Number *number, int64_t *value) {
@@ -147,8 +180,23 @@ static inline int to_whole(const Number *number, int64_t *value) {
     return 1;
 }
 
+/* Keeps what the source has for a time that was rounded, in the last row. Returns 0 if there is no memory. */
+static int keep_number(Shape *shape, Column *column, Text text, size_t size) {
+    if (!column->codes) {
+        if (!grow((void **)&column->codes, shape->capacity, sizeof(int32_t)))
+            return 0;
+        clear_codes(column, 0, shape->capacity);
+    }
+    if (shape->rounded == MOST_CLOCKS || (column->codes[shape->rows] = code_of(&column->texts, text, size)) < 0)
+        return 0;
+    shape->own[shape->rounded].text = text;
+    shape->own[shape->rounded++].size = size;
+    return 1;
+}
+
 /* Puts the value that begins here into a column's last row. Returns the position after it; NULL as in json_scan.h. */
-static inline Text put_value(Column *column, Py_ssize_t row, Text at, Text end) {
+static inline Text put_value(Shape *shape, Column *column, Text at, Text end) {
+    Py_ssize_t row = shape->rows;
     Text start = at;
     Number number;
     if (is_coded(column)) {
@@ -168,7 +216,8 @@ static inline Text put_value(Column *column, Py_ssize_t row, Text at, Text end) 
     } else if (!(at = skip_number(at, &number))) {
         return NULL;
     } else if (column->kind == CLOCK) {
-        if (!to_nanoseconds(&number, &value))
+        int exact = to_nanoseconds(&number, &value);
+        if (!exact || (exact < 0 && !keep_number(shape, column, start, (size_t)(at - start))))
             return NULL;
     } else if (column->kind == WHOLE || number.whole) {
         if (!to_whole(&number, &value))

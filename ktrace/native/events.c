@@ -20,6 +20,18 @@ typedef struct {
 static const char *const TAG_FIELDS[] = {"cat", "ph"};
 enum { BY_CATEGORY, BY_PHASE, TAGS };
 
+/* Times that were rounded: how many, and what the source has for the first ones. */
+#define MOST_LISTED 64
+typedef struct {
+    Py_ssize_t count;
+    int listed;
+    struct {
+        Py_ssize_t event; /* where it begins in the text */
+        Text text;
+        size_t size;
+    } first[MOST_LISTED];
+} Rounded;
+
 typedef struct {
     PyObject_HEAD
     Shape *shapes;
@@ -131,7 +143,7 @@ static Text read_object(Shape *shape, int first, int stop, Text at, Text end, in
             if (shape->seen[number >> 6] & bit) /* a key twice */
                 return NULL;
             shape->seen[number >> 6] |= bit;
-            if (!(at = put_value(&shape->columns[number], shape->rows, at, end)))
+            if (!(at = put_value(shape, &shape->columns[number], at, end)))
                 return NULL;
             next = number + 1;
             ++*values;
@@ -192,9 +204,21 @@ static int is_edge(const Shape *shape) {
     return value >= EDGE;
 }
 
+/* Takes note of the times of the last row that were rounded; of a row that is dropped, nothing was. */
+static void note_rounded(Shape *shape, int is_dropped, Py_ssize_t offset, Rounded *rounded) {
+    for (int number = 0; is_dropped && number < shape->members; number++)
+        clear_codes(&shape->columns[number], shape->rows, shape->rows + 1);
+    for (int number = 0; !is_dropped && number < shape->rounded; number++, rounded->count++)
+        if (rounded->listed < MOST_LISTED) {
+            rounded->first[rounded->listed].event = offset;
+            rounded->first[rounded->listed].text = shape->own[number].text;
+            rounded->first[rounded->listed++].size = shape->own[number].size;
+        }
+}
+
 /* Reads the events of a list. Returns 0 if it is refused. */
 static int read_list(Events *events, Text at, Text end, int64_t byte, Moves moves, Py_ssize_t *count,
-                     Py_ssize_t *folded) {
+                     Py_ssize_t *folded, Rounded *rounded) {
     Text start = at;
     Py_ssize_t moved = 0;
     at = skip_blank(at);
@@ -208,6 +232,7 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
         if (!shape || !grow_columns(shape))
             return 0;
         memset(shape->seen, 0, sizeof(shape->seen));
+        shape->rounded = 0;
         int64_t offset = at - start;
         int values = 0;
         if (!(at = read_object(shape, 0, shape->members, at, end, &values)))
@@ -216,7 +241,10 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
         char phase = phase_of(shape);
         if (phase == ESCAPED)
             return 0;
-        if (shape->folded && phase && strchr(FLOWS, phase) && is_plain(shape) && !is_edge(shape)) {
+        int is_dropped = shape->folded && phase && strchr(FLOWS, phase) && is_plain(shape) && !is_edge(shape);
+        if (shape->rounded)
+            note_rounded(shape, is_dropped, offset, rounded);
+        if (is_dropped) {
             ++*folded;
         } else {
             while (moved < moves.count && moves.from[moved] <= offset)
@@ -235,8 +263,23 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
     }
 }
 
+/* [(where its event begins in the text, what the source has for it)] of the first times that were rounded. */
+static PyObject *first_rounded(const Rounded *rounded) {
+    PyObject *list = PyList_New(rounded->listed);
+    for (int number = 0; list && number < rounded->listed; number++) {
+        PyObject *pair = Py_BuildValue("ny#", rounded->first[number].event, (const char *)rounded->first[number].text,
+                                       (Py_ssize_t)rounded->first[number].size);
+        if (!pair || PyList_SetItem(list, number, pair) < 0) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 /* take(text, byte, offsets, by): a list that is UTF-8, and where it is in the document, as `Moves` in Python says it. Returns
-   how many events were taken, and how many of them folded; or, of a list that is refused, how many precede the cause. */
+   how many events were taken, how many of them folded, how many times were rounded, and the first of these; or, of a list
+   that is refused, how many events precede the cause. */
 static PyObject *take(Events *events, PyObject *args) {
     PyObject *text, *offsets, *moved;
     long long byte;
@@ -253,11 +296,14 @@ static PyObject *take(Events *events, PyObject *args) {
         return NULL;
     }
     Moves moves = {from.values, by.values, from.count};
+    Rounded rounded = {.count = 0, .listed = 0};
     for (int number = 0; number < events->count; number++)
         begin_text(&events->shapes[number]);
     Text end = (Text)start + size;
-    if (read_list(events, (Text)start, end, byte, moves, &count, &folded))
-        return Py_BuildValue("nn", count, folded);
+    if (read_list(events, (Text)start, end, byte, moves, &count, &folded, &rounded)) {
+        PyObject *first = first_rounded(&rounded);
+        return first ? Py_BuildValue("nnnN", count, folded, rounded.count, first) : NULL;
+    }
     for (int number = 0; number < events->count; number++)
         if (!take_back(&events->shapes[number]))
             return PyErr_NoMemory();
@@ -280,10 +326,28 @@ static PyObject *new_texts(Texts *texts) {
     return list;
 }
 
+/* (numbers, states) of a column without codes; of one with times that were rounded also the codes and texts of these. */
+static PyObject *finished_numbers(Column *column, Py_ssize_t rows) {
+    Py_ssize_t size = rows * (Py_ssize_t)sizeof(int64_t);
+    if (!column->texts.count)
+        return Py_BuildValue("y#y#", (char *)column->numbers, size, (char *)column->states, rows);
+    PyObject *list = new_texts(&column->texts);
+    if (!list)
+        return NULL;
+    if (!forget_texts(&column->texts, 0)) {
+        Py_DECREF(list);
+        return PyErr_NoMemory();
+    }
+    column->texts.told = 0;
+    PyObject *result = Py_BuildValue("y#y#y#N", (char *)column->numbers, size, (char *)column->states, rows,
+                                     (char *)column->codes, (Py_ssize_t)(rows * sizeof(int32_t)), list);
+    clear_codes(column, 0, rows);
+    return result;
+}
+
 static PyObject *finished_column(Column *column, Py_ssize_t rows, int32_t most) {
     if (!is_coded(column))
-        return Py_BuildValue("y#y#", (char *)column->numbers, (Py_ssize_t)(rows * sizeof(int64_t)),
-                             (char *)column->states, rows);
+        return finished_numbers(column, rows);
     PyObject *list = new_texts(&column->texts);
     if (!list)
         return NULL;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Raised with every change of what Python calls: `ktrace/native/__init__.py` takes no other build. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 /* Grows an array to so many items. Returns 0 if there is no memory; then they are where they were. */
 static inline int grow(void **items, size_t count, size_t size) {

@@ -5,8 +5,8 @@
 Both give the same, and one of them takes a list as a whole. Compiled code (`ktrace/native/events.c`, by
 `CompiledEvents`) refuses a list at the first event that its shapes don't fit; then these learn from the events there,
 and it is tried again. It also refuses a list in which anything is unusual: a key twice, a number beyond int64, a time
-that ns don't represent, half a surrogate pair. What is refused for such a reason, or damaged (`salvage`), is read by
-Python, and so are all lists where nothing is compiled.
+with an exponent or in quotes, half a surrogate pair. What is refused for such a reason, or damaged (`salvage`), is
+read by Python, and so are all lists where nothing is compiled.
 
 A shape is the keys that events of one category have, and the kinds of their values:
 
@@ -36,7 +36,7 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import decode_document, json_cells
 from ktrace.model.masks import present
 from ktrace.native import compiled
-from ktrace.report import Report
+from ktrace.report import EXAMPLES, Report
 from ktrace.store.vocabulary import Interner
 
 from .dialect import EDGE
@@ -170,10 +170,12 @@ class Decoder:
             events = self._compiled_for_all()
             found = events.feed(text, moves) if events else -1
             if not isinstance(found, int):
-                count, folded = found
+                count, folded, rounded, first = found
                 self._report.record(count)
                 if folded:
                     self._report.used(folded, outcome="folded")
+                if rounded:
+                    self._report_rounded(rounded, first, text, moves)
                 return count
             if events is None or found < 0:
                 return 0
@@ -182,6 +184,14 @@ class Decoder:
             if not self._shapes.learn(_objects([*elements[found : found + _LEARNT], *throughout])):
                 return 0
         return 0
+
+    def _report_rounded(self, count: int, first: list[Element], text: bytes, moves: Moves) -> None:
+        """Reports so many times that lost digits below 1 ns; `first` are more of them than a report shows."""
+        places = sorted((text.find(cell, event), cell) for event, cell in first)[:EXAMPLES]
+        for place, cell in places:
+            self._report.issue("rounded", f"byte {moves.place(place)}", cell.decode())
+        if count > len(places):
+            self._report.issue("rounded", "", rows=count - len(places))
 
     def _compiled_for_all(self) -> CompiledEvents | None:
         """What reads events of all known shapes."""
@@ -659,15 +669,16 @@ class CompiledEvents:
             )
         self._events: Any = compiled.Events(described)
 
-    def feed(self, text: bytes, moves: Moves) -> tuple[int, int] | int:
-        """Takes the events of a JSON list, which `moves` places: how many there are, and how many of them folded.
+    def feed(self, text: bytes, moves: Moves) -> tuple[int, int, int, list[Element]] | int:
+        """Takes the events of a JSON list, which `moves` places.
 
-        The list must be UTF-8. If it is refused nothing was taken: then how many events precede the cause, or -1 if the
-        list wasn't looked at.
+        Returns how many there are, how many of them folded, how many times lost digits below 1 ns, and the first of
+        these: where their events begin in the text, and the source's own numbers. The list must be UTF-8. If it is
+        refused nothing was taken: then how many events precede the cause, or -1 if the list wasn't looked at.
         """
         if self._refused == _MOST_REFUSED:
             return -1
-        found: tuple[int, int] | int = self._events.take(text, moves.byte, moves.offsets, moves.by)
+        found: tuple[int, int, int, list[Element]] | int = self._events.take(text, moves.byte, moves.offsets, moves.by)
         self._refused = self._refused + 1 if isinstance(found, int) else 0
         return found
 
@@ -676,10 +687,17 @@ class CompiledEvents:
         for number, ats, cells in self._events.finish(MOST_DISTINCT):
             shape = self.shapes[number]
             at: Int64 = np.frombuffer(ats, np.int64)
-            columns = [column.finish(*cell) for column, cell in zip(self._columns[number], cells, strict=True)]
+            columns = [column.finish(*cell[:2]) for column, cell in zip(self._columns[number], cells, strict=True)]
             members = dict(zip(shape.members, columns, strict=False))
             args = dict(zip(shape.args, columns[len(members) :], strict=True))
-            yield joined_columns(at, {shape.tag[0]: constant(shape.tag[1], len(at))} | members, args)
+            rounded = {key: cell[2:] for key, cell in zip(shape.members, cells, strict=False) if len(cell) > 2}
+            kept = {f"args.${key}": _kept_numbers(*rounded[key]) for key in CLOCKS if key in rounded}
+            yield joined_columns(at, {shape.tag[0]: constant(shape.tag[1], len(at))} | members, args, kept)
+
+
+def _kept_numbers(codes: bytes, texts: list[bytes]) -> pa.Array:
+    """The source's own numbers of times that were rounded; null for the others."""
+    return dictionary_of(np.frombuffer(codes, np.int32), pa.array(texts, pa.binary()))
 
 
 def can_read(shapes: Sequence[Shape]) -> bool:
