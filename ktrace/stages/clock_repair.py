@@ -42,7 +42,7 @@ from ktrace.stages.align.moves import PART, TOLERANCE, Move
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store import SPILL_BYTES, BatchSpool, Runs, Spill
 from ktrace.store.events import LIMIT, values
-from ktrace.store.joins import Correlated, find_launches, linked
+from ktrace.store.launches import Correlated, find_launches, linked
 from ktrace.store.vocabulary import Interner, RowKeys
 from ktrace.tables import time_text
 
@@ -205,14 +205,13 @@ class _Stage:
         def correlated(rows: Structured) -> Correlated:
             place = rows["place"]
             return Correlated(
-                np.ascontiguousarray(rows["correlation"]), process[place], machine[place], has_process[place]
+                np.ascontiguousarray(rows["correlation"]), process[place], machine[place], has_process[place], place
             )
 
         def first_and_longest() -> tuple[Int64, ...]:
-            ts, end = calls["ts"], calls["end"]
-            return ts - end, ts
+            return -calls["end"], calls["ts"]
 
-        call = find_launches(correlated(work), correlated(calls), first_and_longest)
+        call = find_launches(correlated(work), correlated(calls), first_and_longest, lambda: work["ts"])
         source = np.array([one["source"] for one in places])
         for name, links in self._links.items():
             without_id = np.flatnonzero((source[work["place"]] == name) & (work["correlation"] == 0))

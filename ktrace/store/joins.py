@@ -9,24 +9,16 @@ isin_sorted       which values are among sorted ones
 coded             a column as codes from 0, and the values that these stand for
 combined          one code for the codes of several columns
 distinct          the first row of each code, and for each row the position of its code
-
-Which call launched which device work is such a join, by correlation within a process:
-
-call   correlation 71  process 4242  ts 100  dur 40      ──►  the launch of the kernel: of two calls the outermost
-call   correlation 71  process 4242  ts 110  dur 20
-kernel correlation 71  process 4242
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers, Scalars
+from ktrace.model.arrays import Bools, Int64, Integers, Scalars
 
 Columns = Sequence[Scalars]
 
@@ -193,106 +185,3 @@ class Moments:
 
     def _code(self, group: Integers, rank: Int64 | int) -> Int64:
         return group.astype(np.int64) * self._stride + rank
-
-
-#: Device work whose launches are looked up at once.
-BLOCK = 1 << 18
-
-#: The greatest number for a correlation and a process together.
-_GREATEST = 1 << 62
-
-
-class Correlated(NamedTuple):
-    """Calls or device work: their correlation (0: none), and the numbers of their process and machine.
-
-    `known` tells where the process is known; rows of an unknown process of one machine share a number.
-    """
-
-    correlation: Int64
-    process: Int32
-    machine: Int32
-    known: Bools
-
-
-def find_launches(work: Correlated, calls: Correlated, order: Callable[[], Sequence[AnyArray]]) -> Int64:
-    """The position of the call that launched each piece of work, -1 where there is none.
-
-    Of several calls of a process with one correlation the first one counts, sorted by the columns that `order`
-    returns, the last of which is the first criterion. Work of an unknown process that finds no call there is launched
-    by the call of the machine with its correlation, where only one process has one.
-    """
-    call_of_work = np.full(len(work.correlation), -1, np.int64)
-    launching = np.flatnonzero(calls.correlation)
-    if not len(call_of_work) or not len(launching):
-        return call_of_work
-    groups = 1 + max(int(column.max()) for rows in (work, calls) for column in (rows.process, rows.machine))
-    numbers = _Numbers(calls.correlation[launching], groups)
-    key = numbers.numbers(calls.correlation[launching], calls.process[launching])
-    if np.any(key[1:] <= key[:-1]):
-        rows = np.lexsort((*(column[launching] for column in order()), key))
-        rows = rows[group_start_mask((key[rows],))]
-        key, launching = key[rows], launching[rows]
-    some_unknown = not work.known.all()
-    if some_unknown:
-        machine = numbers.numbers(calls.correlation[launching], calls.machine[launching])
-        machine, first, often = np.unique(machine, return_index=True, return_counts=True)
-        machine, alone = machine[often == 1], launching[first[often == 1]]
-    for start in range(0, len(call_of_work), BLOCK):
-        block = slice(start, start + BLOCK)
-        correlation = work.correlation[block]
-        call = _look_up(numbers.numbers(correlation, work.process[block]), key, launching)
-        if some_unknown:
-            on_machine = _look_up(numbers.numbers(correlation, work.machine[block]), machine, alone)
-            call = np.where((call < 0) & ~work.known[block], on_machine, call)
-        call_of_work[block] = np.where(correlation == 0, -1, call)
-    return call_of_work
-
-
-_LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
-
-
-def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
-    """The index of the call from which an arrow leads to each piece of work, -1 where there is none.
-
-    `links` have key, role and event; `work` and `calls` are ids. All have the same source.
-    """
-    rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
-    key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
-    event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
-    begun = find((key[~out],), (key[out],))
-    has_call = begun >= 0
-    call = np.full(len(begun), -1, np.int64)
-    call[has_call] = find((event[out][begun[has_call]],), (calls,))
-    end = find((work,), (event[~out],))
-    return np.where(end >= 0, call[end], -1) if len(call) else end
-
-
-class _Numbers:
-    """Numbers for pairs of a correlation and a group, such as its process; -1 where no call has the correlation."""
-
-    def __init__(self, correlation: Int64, groups: int) -> None:
-        self._groups, self._low, self._high = groups, int(correlation.min()), int(correlation.max())
-        self._known = np.unique(correlation) if (self._high - self._low + 1) * groups >= _GREATEST else None
-
-    def numbers(self, correlation: Int64, group: Int32) -> Int64:
-        """The numbers, which rise with the correlation."""
-        if self._known is None:
-            inside = (correlation >= self._low) & (correlation <= self._high)
-            numbers = np.where(inside, correlation, self._low)
-            numbers -= self._low
-        else:
-            numbers = np.searchsorted(self._known, correlation)
-            numbers[numbers == len(self._known)] = 0
-            inside = self._known[numbers] == correlation
-        numbers *= self._groups
-        numbers += group
-        numbers[~inside] = -1
-        return numbers
-
-
-def _look_up(values: Int64, keys: Int64, places: Int64) -> Int64:
-    """The place of each value among the keys, which rise; -1 where there is none."""
-    if not len(keys):
-        return np.full(len(values), -1, np.int64)
-    at = positions(values, keys)
-    return np.where(at < 0, -1, places[at])

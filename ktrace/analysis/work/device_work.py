@@ -16,7 +16,8 @@ from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.store.joins import Correlated, find_launches, group_start_mask, linked, sorted_by
+from ktrace.store.joins import group_start_mask, is_among, sorted_by
+from ktrace.store.launches import Correlated, find_launches, linked
 from ktrace.store.vocabulary import RowKeys
 
 Shape = dict[str, Any]
@@ -247,9 +248,10 @@ class Events:
         """The index of the call that launched each piece of work, -1 where it isn't known."""
         calls, correlation = self.calls, self._columns["correlation"]
         call = find_launches(
-            self._all.work_places.correlated(correlation, self.shape),
+            self._all.work_places.correlated(correlation, self.shape, self._all.by_shape(_stream)[0]),
             self._all.thread_places.correlated(calls["correlation"], calls["thread"]),
-            lambda: (-np.maximum(calls["dur"], 0), calls["ts"]),
+            lambda: (-calls["ts"] - np.maximum(calls["dur"], 0), calls["ts"]),
+            lambda: self.ts,
         )
         links = list(self._all.gathered.links.for_source(self.source))
         if links:
@@ -282,17 +284,29 @@ class Events:
     def lacking(self) -> list[str]:
         """Says how much work lacks its call, although most has one, and it would be among those by its number.
 
-        Their records are lost. Work from before the recording has a lower number than all calls.
+        Their records are lost. Work from before the recording has a lower number than all calls, and which call
+        launched it may not be known.
         """
-        launched, correlation = self.call >= 0, self._columns["correlation"]
+        launched, shared, correlation = self.call >= 0, int(np.count_nonzero(self.shared)), self._columns["correlation"]
+        notes = (
+            f"{self.source}: {shared:,} of {len(self):,} pieces of work have correlation ids of several calls of their "
+            "process; which of these launched them isn't known.",
+        )
         if 2 * np.count_nonzero(launched) <= len(self):
-            return []
+            return [*notes] if shared else []
         keys = correlation[launched]
-        lost = int(np.count_nonzero(~launched & (correlation > keys.min()) & (correlation < keys.max())))
+        lost = int(np.count_nonzero(~launched & ~self.shared & (correlation > keys.min()) & (correlation < keys.max())))
         said = (
             f"{self.source}{LACKS}{lost:,} of {len(self):,} pieces of work have no call, though those around them do."
         )
-        return [f"{said} Work may be lost, too, so times and counts may be too low."] if lost else []
+        words = f"{said} Work may be lost, too, so times and counts may be too low."
+        return [*([words] if lost else []), *(notes if shared else [])]
+
+    @cached_property
+    def shared(self) -> Bools:
+        """Which work has the correlation of several calls, of which times don't tell the one that launched it."""
+        correlation = self.calls["correlation"]
+        return (self.call < 0) & is_among(self._columns["correlation"], correlation[correlation != 0])
 
     @cached_property
     def followers(self) -> Int64:
@@ -331,6 +345,10 @@ def _device(shape: Shape) -> tuple[str, str | None, int | None]:
     return shape["source"], shape["host"], shape["device"]
 
 
+def _stream(shape: Shape) -> tuple[Any, ...]:
+    return tuple(shape[name] for name in ("source", "host", "device", "context", "stream", "track"))
+
+
 def _role(shape: Shape, operation: str | None) -> int:
     if operation == "collective" or shape["comm"] is not None:
         return COMMUNICATION
@@ -364,9 +382,10 @@ class _Places(NamedTuple):
             np.where(there & ~self.known, theirs, self.process).astype(np.int32), self.machine, self.known | there
         )
 
-    def correlated(self, correlation: Int64, shape: Int32) -> Correlated:
-        """Rows with these correlations and shapes."""
-        return Correlated(correlation, self.process[shape], self.machine[shape], self.known[shape])
+    def correlated(self, correlation: Int64, shape: Int32, lane: Int32 | None = None) -> Correlated:
+        """Rows with these correlations and shapes, on the lane of each shape, else each shape on its own."""
+        lanes = shape if lane is None else lane[shape]
+        return Correlated(correlation, self.process[shape], self.machine[shape], self.known[shape], lanes)
 
 
 def track_of_device(work: Work, source: str, device: int, track: str) -> dict[str, Any]:

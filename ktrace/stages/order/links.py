@@ -18,7 +18,8 @@ from ktrace.model.tracks import Track
 from ktrace.stages.order.nesting import Slices
 from ktrace.store import BatchSpool, Runs, Spill, ranges
 from ktrace.store.events import BATCH_ROWS, GONE, LAUNCHED, EventStore, Tally, values
-from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
+from ktrace.store.joins import find, group_start_mask
+from ktrace.store.launches import Correlated, find_launches
 from ktrace.store.vocabulary import Interner, TrackIndex, Vocabularies
 
 #: What an arrow means; "launch" leads from a call to the device work that it launched.
@@ -317,6 +318,7 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
             _correlated(works, process, machine, has_process),
             _correlated(launches, process, machine, has_process),
             partial(_first_and_longest, keys, launches["place"]),
+            partial(_begins, keys, works["place"]),
         )
         joined = np.flatnonzero(launch >= 0)
         arrow = arrows + 1 + np.arange(len(joined))
@@ -332,7 +334,12 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
 def _correlated(rows: Structured, process: Int32, machine: Int32, has_process: Bools) -> Correlated:
     track = rows["track"]
     correlation = np.ascontiguousarray(rows["correlation"])
-    return Correlated(correlation, process[track], machine[track], has_process[track])
+    return Correlated(correlation, process[track], machine[track], has_process[track], track)
+
+
+def _begins(keys: Structured, places: Int64) -> Int64:
+    begin: Int64 = keys["ts"][places]
+    return begin
 
 
 def _first_and_longest(keys: Structured, places: Int64) -> tuple[Int64, ...]:

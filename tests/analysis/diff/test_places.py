@@ -17,6 +17,7 @@ import ktrace
 from ktrace.analysis.answers.diff.compare import compared
 from ktrace.analysis.answers.diff.comparison import gate
 from ktrace.analysis.answers.diff.sentences import verdict
+from ktrace.analysis.answers.summary.nature import COUNTED, NATURES
 from ktrace.tables import percent
 
 
@@ -86,12 +87,49 @@ def test_device_time_is_not_compared_with_that_of_the_host(tmp_path: Path) -> No
     kernels = [work("gemm", 100_000 * at + 5_000, 100_000 * at + 50_000, at + 1) for at in range(20)]
     a, b = written(tmp_path / "a.jsonl", [*rows, *kernels]), written(tmp_path / "b.jsonl", rows)
     found = ktrace.diff(a, b)
-    words = "a.jsonl has the work of devices, b.jsonl what the host did alone, so their times can't be compared."
+    words = "a.jsonl has the work of devices, b.jsonl host activity alone, so their times can't be compared."
     assert found.verdict == [f"Not alike: {words}"]
     assert [one.code for one in found.findings] == ["differs.work"]
     (failed,) = gate(found, 5).regressions
-    assert str(failed) == "the time isn't comparable (one side is of the host): whether it got slower isn't known"
+    why = "a.jsonl has the work of devices, b.jsonl host activity"
+    assert str(failed) == f"the time isn't comparable ({why}): whether it got slower isn't known"
     assert not gate(ktrace.diff(b, b), 5).failed and not ktrace.diff(a, a).is_foreign
+
+
+#: What the sides count -> whether that differs, and whether their times are compared all the same.
+COUNTED_ON_BOTH = {
+    ("events", "events"): (False, True),
+    ("events", "host"): (True, False),
+    ("events", "requests"): (True, False),
+    ("events", "warps"): (True, False),
+    ("events", "spans"): (True, False),
+    ("events", "ranges"): (True, False),
+    ("events", "table"): (True, False),
+    ("events", "samples"): (True, False),
+    ("events", "statistics"): (True, True),
+    ("requests", "host"): (True, False),
+    ("warps", "spans"): (True, False),
+    ("samples", "host"): (True, False),
+    ("statistics", "table"): (True, True),
+    ("requests", "requests"): (False, True),
+    ("ranges", "host"): (False, True),
+    ("table", "requests"): (False, True),
+}
+
+
+@pytest.mark.parametrize("both", COUNTED_ON_BOTH)
+def test_what_each_side_counts_is_said_where_it_differs(both: tuple[str, str]) -> None:
+    differs, compared_all_the_same = COUNTED_ON_BOTH[both]
+    for pair in (both, both[::-1]):
+        sides = [side(name, [events("gemm", [100_000] * 4)]) for name in "ab"]
+        for one, whose in zip(sides, pair, strict=True):
+            one.work, one.nature = ("host", whose) if whose in NATURES else (whose, "host")
+        found = compared(*sides)
+        assert any(one.code == "differs.work" for one in found.differences) is differs
+        words = f"a has {COUNTED[pair[0]]}, b {COUNTED[pair[1]]}"
+        assert any(words in line for line in found.verdict) is differs
+        assert found.is_foreign is not compared_all_the_same
+        assert any(words in str(one) for one in gate(found, 5).regressions) is not compared_all_the_same
 
 
 @pytest.mark.parametrize(("rows", "gone"), [(3, False), (4, True)])

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ktrace.analysis.answers.diff.comparison import Diff
+from ktrace.analysis.answers.summary.nature import COUNTED, is_other
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.questions.launches.answer import CopiesAnswer
@@ -45,15 +46,6 @@ _OTHER_SIZE = 1.1
 
 #: How many sizes of batches are named.
 _BATCHES = 3
-
-
-#: What is counted, in words, by `Summary.work`.
-COUNTED = {
-    "events": "the work of devices",
-    "statistics": "the rows of tables",
-    "host": "what the host did",
-    "samples": "samples of functions",
-}
 
 
 def averaged_over(a: Summary, b: Summary) -> tuple[int, int]:
@@ -238,8 +230,8 @@ def _moved(side: Summary) -> dict[str, int]:
 
 def _of_work(diff: Diff) -> Iterator[Finding]:
     """Differences in what is counted, and in the names of work where most of it is on one side only."""
-    if diff.a.work != diff.b.work:
-        yield _differs("work", 1, 1, {"a": diff.a.work, "b": diff.b.work})
+    if is_other(diff.a.whose, diff.b.whose):
+        yield _differs("work", 1, 1, {"a": diff.a.whose, "b": diff.b.whose})
         return
     parts = []
     for by in ("kernel", "operation"):
@@ -285,7 +277,7 @@ def _clause(one: Finding, diff: Diff) -> str:
         "precision": f"{told.get('operation')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
         "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
         "work": (
-            f"{a} has {COUNTED[diff.a.work]}, {b} {COUNTED[diff.b.work]}"
+            f"{a} has {COUNTED[diff.a.whose]}, {b} {COUNTED[diff.b.whose]}"
             + (" alone, so their times can't be compared" if diff.is_foreign else "")
         ),
         "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",

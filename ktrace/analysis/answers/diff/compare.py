@@ -27,7 +27,7 @@ from ktrace.analysis.answers.diff import (
     DeviceChange,
     places,
 )
-from ktrace.analysis.answers.diff.comparable import COUNTED, averaged_over, differences, length_of
+from ktrace.analysis.answers.diff.comparable import averaged_over, differences, length_of
 from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.answers.diff.facts import findings, other_amount
 from ktrace.analysis.answers.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
@@ -37,6 +37,7 @@ from ktrace.analysis.answers.diff.ranks import names_by_rank, renamed
 from ktrace.analysis.answers.diff.sentences import verdict
 from ktrace.analysis.answers.diff.steady import Steps, slow_of, steps_of
 from ktrace.analysis.answers.diff.verdicts import LEVEL, add_verdicts, weights_of
+from ktrace.analysis.answers.summary.nature import COUNTED, is_other
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.breakdown import NAME as BREAKDOWN
 from ktrace.analysis.questions.breakdown import is_divided, undivided
@@ -278,8 +279,8 @@ class _Sides:
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
         notes = []
-        if self.a.work != self.b.work:
-            notes.append(f"{name_a} has {COUNTED[self.a.work]}, {name_b} {COUNTED[self.b.work]}.")
+        if is_other(self.a.whose, self.b.whose):
+            notes.append(f"{name_a} has {COUNTED[self.a.whose]}, {name_b} {COUNTED[self.b.whose]}.")
         if self.unit == "%" and self.a.unit != self.b.unit:
             notes.append("One side contains only shares of the whole, so shares are compared.")
         if self.by_step:

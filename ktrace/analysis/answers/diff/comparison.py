@@ -34,6 +34,7 @@ from ktrace.analysis.answers.diff import (
     OtherAmount,
     Regression,
 )
+from ktrace.analysis.answers.summary.nature import COUNTED, is_other
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.breakdown import SPOKEN_PARTS
 from ktrace.analysis.work.durations import percentiles
@@ -112,9 +113,12 @@ class Diff(Framed):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether times of devices on one side would be compared with those of the host on the other."""
-        works = {self.a.work, self.b.work}
-        return len(works) == 2 and "events" in works and bool(works & {"host", "samples"})
+        """Whether the times of the sides aren't of one thing, such as devices and the host, or requests and warps.
+
+        Tables of devices are compared with their events, and with tables of which nothing says whose time they have.
+        """
+        both = self.a.whose, self.b.whose
+        return is_other(*both) and "statistics" not in both
 
     @property
     def wall(self) -> Change | None:
@@ -441,7 +445,8 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
     failures: list[Regression] = []
     checked: list[str] = []
     if diff.is_foreign:
-        figures = diff.whole.total_a, diff.whole.total_b, None, over or each or 0.0, False, "one side is of the host"
+        why = f"{diff.name_a} has {COUNTED[diff.a.whose]}, {diff.name_b} {COUNTED[diff.b.whose]}"
+        figures = diff.whole.total_a, diff.whole.total_b, None, over or each or 0.0, False, why
         return Gate(over, each, [Regression("the time", None, *figures, comparable=False)], ["the time"])
     if over is not None:
         times = {} if part else {one.key: one for one in (diff.time, diff.device_time) if one}

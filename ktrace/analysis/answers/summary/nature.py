@@ -34,6 +34,24 @@ NATURES = {
     "table": Nature("time in the table", "rows of tables", "rows of a table that says neither host nor device"),
 }
 
+#: What is counted, in words, by `Summary.whose`.
+COUNTED = {
+    "events": "the work of devices",
+    "statistics": "rows of tables about devices",
+    "samples": "samples of functions",
+    **{key: nature.counted for key, nature in NATURES.items()},
+}
+
+
+def is_other(one: str, other: str) -> bool:
+    """Whether what is counted on two sides isn't the same, such as requests and warps.
+
+    Ranges, and rows of a table, of which nothing says whose they are may be anybody's but a device's.
+    """
+    unknown, devices = {"ranges", "table"}, {"events", "statistics"}
+    return one != other and not (unknown & {one, other} and not devices & {one, other})
+
+
 #: Formats whose rows and tools don't say whose time it is.
 _TABLES = frozenset(("table", "console", "mapped", "kokkos", "regions", "old-profilers"))
 _TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text"))

@@ -178,6 +178,11 @@ class Summary(Framed):
         return self.setting.formats
 
     @property
+    def whose(self) -> str:
+        """Whose work was added up: its `nature` where that isn't a device's, else `work`."""
+        return self.nature if self.work == "host" else self.work
+
+    @property
     def lost(self) -> bool:
         """Whether records are known to be lost: calls of work between others, perhaps work, too."""
         return any(LACKS in note for note in self.notes)
