@@ -211,7 +211,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     rows = list(islice(below, _LOOKED_AT))
     times = {index for index in times if not rows or any(_has_figure(row, index) for row in rows)}
     if not times and not ("unit" in matched and _is_unit(first, matched["unit"])):
-        return transposed(headings, below)
+        return variants(headings, _ranges(headings, rows), below, None) or transposed(headings, below)
     name = matched.get("name")
     if name is None or _are_numbers(below, name):
         name = _names_column(headings, below, times, name)
@@ -231,6 +231,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     shares = [index for index in shares if index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
+    elif "percent" not in fields and len(proven := _proven_shares(headings, fields, times, below)) == 1:
+        fields["percent"] = proven[0]
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
@@ -286,6 +288,29 @@ def _is_share(head: Heading) -> bool:
 def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
     """Whether the cells below `Share` or the like have percent signs."""
     read = figure(first[index]) if head.key in ("share", "ratio", "portion", "part") and index < len(first) else None
+    return read is not None and read.unit == "%"
+
+
+def _proven_shares(
+    headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below
+) -> list[int]:
+    """The columns of percentages, whatever they are called, that are in proportion to a time."""
+    percent = [head.unit == "%" or _has_percent(below.first, index) for index, head in enumerate(headings)]
+    free = [index for index, found in enumerate(percent) if found and index not in fields.values()]
+    rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])] if free else []
+    columns = {index: [figure(row[index]) for row in rows] for index in free}
+    lengths = [[_ns(headings, row, index) for row in rows] for index in times]
+    return [
+        index
+        for index, shares in columns.items()
+        if len(rows) >= _FEWEST_SHARES
+        and len({read.number for read in shares if read}) > 1
+        and any(_are_shares(shares, length) for length in lengths)
+    ]
+
+
+def _has_percent(first: Sequence[str], index: int) -> bool:
+    read = figure(first[index]) if index < len(first) and "%" in first[index] else None
     return read is not None and read.unit == "%"
 
 
@@ -417,7 +442,7 @@ def _with_total(headings: Sequence[Heading], fields: dict[str, int]) -> dict[str
 
 def _are_headings(headings: Sequence[Heading]) -> bool:
     """Whether cells may be headings: hardly any is empty or a number, none a time, and none has a side of the table."""
-    blank = sum(not head.text for head in headings)
+    blank = sum(not head.text for head in headings[1:])  # names need no heading
     numbers = sum(cell_quantity(head.text) is not None for head in headings)
     times = sum(_is_time_cell([head.text], 0) for head in headings)
     times += sum(
@@ -778,7 +803,7 @@ def _adds_up(table: Table, figures: Figures) -> bool:
     """Whether the times of rows are parts of a sum."""
     if _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
         return False
-    return table.is_tree or not _are_inclusive(table)
+    return table.is_tree or not (table.overlaps or _are_inclusive(table))
 
 
 def _are_of_one_launch(figures: Figures) -> bool:

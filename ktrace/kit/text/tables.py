@@ -63,7 +63,7 @@ from .layouts import (
 from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
-from .proofs import bare_table, may_be_bare, sums_of, unit_of_shares
+from .proofs import bare_table, may_be_bare, sums_of, unit_of_shares, within_each_other
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 from .wrapped import whole_row, with_cut, with_line_ends
 
@@ -97,6 +97,8 @@ _BRANCH = re.compile(
     r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?|\s{0,8}\|\d{1,4}>>>(?:\s{1,200}\|_|\s)"  # timemory's: |0>>>   |_step
 )
 _LEAST_STEP = 2
+#: A branch that shows by its length how deep a name is: |-- gemm.
+_DEPTH = re.compile(r"\s?\|(?P<depth>-{1,12})\s")
 
 #: Blanks between cells, at least, in the layout of spaces.
 _GAP = 2
@@ -126,7 +128,8 @@ class Table:
     """A table: its position in the source from 0, the titles above it, its headings, the format's fields.
 
     `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
-    the one that it is within. `sums` are the names of rows whose shares show that they are sums of others.
+    the one that it is within. `sums` are the names of rows whose figures show that they are sums of others.
+    `overlaps`: the shares of rows are of more than all, so that their times don't add up.
     """
 
     ordinal: int
@@ -138,6 +141,7 @@ class Table:
     boxed: bool = False
     is_tree: bool = False
     sums: frozenset[str] = frozenset()
+    overlaps: bool = False
 
     @property
     def scope(self) -> list[str]:
@@ -640,7 +644,9 @@ class _Scan:
             table = replace(table, is_tree=True)
         elif table.fields:
             rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
-            table = replace(table, sums=sums_of(headings, table.fields, list(rows)))
+            examined, known = list(rows), table.fields
+            sums = sums_of(headings, known, examined)
+            table = replace(table, sums=sums, overlaps=within_each_other(headings, known, examined, sums))
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)
@@ -726,6 +732,8 @@ def _with_rest(layout: Delimited, text: str, peek: Callable[[int], str | None]) 
 
 def indented(piece: str) -> tuple[int, str]:
     """How far a name in a tree is indented, and the name without the branch that is drawn before it."""
+    if found := _DEPTH.match(piece):
+        return len(found["depth"]) * _LEAST_STEP, piece[found.end() :].strip()
     found = _BRANCH.match(piece)
     name = piece[found.end() :] if found else piece
     return len(piece) - len(name.lstrip()), name.strip()
