@@ -33,6 +33,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.alike import Alike, alike_table
 from ktrace.kit.text.device_names import device_work
 from ktrace.kit.text.headings import (
     FIGURES,
@@ -602,14 +603,20 @@ def probe(sample: Sample) -> Match | None:
             break
     if any(map(_is_bare, repeat(sample), islice(_lines_with_units(sample), _MOST_NAMED))):
         for table in find_tables(sample, recognise, bare=True):
+            if isinstance(table.layout, Alike):
+                return Match(Score.SUFFIX, f"has lines of one form with several times (line {table.line})")
             return Match(Score.SHAPE, f"has rows whose figures prove which is which (line {table.line})")
     return _near(sample)
 
 
 def _is_bare(sample: Sample, number: int) -> bool:
-    """Whether a line and those below are rows without headings, by what their figures prove."""
+    """Whether a line and those below are rows without headings, by what their figures prove, or lines of one form."""
     first, *below = sample.lines[number - 1 : number + _BELOW]
-    return bare_table(first, lambda ahead: below[ahead - 1] if ahead <= len(below) else None) is not None
+
+    def peek(ahead: int) -> str | None:
+        return below[ahead - 1] if ahead <= len(below) else None
+
+    return bare_table(first, peek) is not None or alike_table(first, peek) is not None
 
 
 def _near(sample: Sample) -> Match | None:
@@ -803,7 +810,7 @@ def _adds_up(table: Table, figures: Figures) -> bool:
     """Whether the times of rows are parts of a sum."""
     if _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
         return False
-    return table.is_tree or not (table.overlaps or _are_inclusive(table))
+    return table.is_tree or not (table.has_no_sum or _are_inclusive(table))
 
 
 def _are_of_one_launch(figures: Figures) -> bool:

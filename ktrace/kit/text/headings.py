@@ -335,6 +335,7 @@ def figure(cell: str) -> Quantity | None:
     `100 ± 1 ms`, `12 (30%)`, `~3`, `<0.01`, `1.5*`, `1.5 ms/iter` have the figure alone, `1.5 → 1.2` the last one,
     and `1m 20s` and `1:20.500` are seconds. Figures in groups, such as 1 234 567 and 1'234.5, are read, too.
     """
+    cell = cell.replace("**", "")
     text = cell.strip()
     if found := cell_quantity(cell):
         rate = _RATE.fullmatch(text) if "/" in found.unit else None

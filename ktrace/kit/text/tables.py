@@ -27,6 +27,7 @@ from typing import NamedTuple, Protocol
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Sample
 
+from .alike import STAMP, Alike, alike_table
 from .candidates import Candidate, candidates, framed, unframed
 from .headings import (
     FIGURES,
@@ -129,7 +130,7 @@ class Table:
 
     `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
     the one that it is within. `sums` are the names of rows whose figures show that they are sums of others.
-    `overlaps`: the shares of rows are of more than all, so that their times don't add up.
+    `has_no_sum`: nothing shows that its rows add up, or their shares that they don't.
     """
 
     ordinal: int
@@ -141,12 +142,13 @@ class Table:
     boxed: bool = False
     is_tree: bool = False
     sums: frozenset[str] = frozenset()
-    overlaps: bool = False
+    has_no_sum: bool = False
 
     @property
     def scope(self) -> list[str]:
         """The titles above it, outermost first; without any, the heading of the name column and the table's line."""
-        return [title.text for title in self.path] or [f"{self.headings[self.name_column].text} (line {self.line})"]
+        named = self.headings[self.name_column].text or "table"
+        return [title.text for title in self.path] or [f"{named} (line {self.line})"]
 
     @property
     def name_column(self) -> int:
@@ -416,7 +418,8 @@ class _Scan:
             return ()
         if table := self._open_behind_hash(Line(line.number, text)):
             return (table,)
-        if title := title_of(line.number, text):
+        is_row = self._table is not None and isinstance(self._table.layout, Alike) and self._pieces(text) is not None
+        if not is_row and (title := title_of(line.number, text)):
             self._path = (*(above for above in self._path if above.level < title.level), title)
             self._table = None
             self._lines.structure()
@@ -609,13 +612,30 @@ class _Scan:
         """Opens a table without headings, whose first row is the line."""
         is_prefixed = not self._prefixed and without_prefix(text) != text
         found = None if is_prefixed else bare_table(text, self._peek)
-        if not found:
+        table = self._alike(line, text) if found is None and not is_prefixed else None
+        if found:
+            table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)
+        if table is None:
             return None
-        table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         whole = self._pieces(text)
         return (table, *self._row(table, Line(line, text), whole)) if whole else None
+
+    def _alike(self, line: int, text: str) -> Table | None:
+        """The table that lines of one form are; its rows add up only if one of them is said to be their sum."""
+        found = alike_table(text, self._peek)
+        fields = self._recognise(found[1], Below(lambda: iter(found[2]))) if found else None
+        if found is None or fields is None:
+            return None
+        layout, headings, rows = found
+        if fields.keys() <= {"name", "count"}:  # a number beside a time: nothing says that it is how often
+            times = [index for index, cell in enumerate(rows[0]) if (read := figure(cell)) and is_time(read.unit)]
+            last = [index for index in times if headings[index].key != STAMP]
+            fields = {"name": fields["name"]} | ({"value": last[0]} if len(last) == 1 else {})
+        has_sum = any(is_total(row[fields["name"]]) for row in rows)
+        table = Table(self._tables, line, self._path, layout, headings, fields)
+        return replace(table, has_no_sum=not (has_sum or fields.keys() & {"count", "percent"}))
 
     def _open(self, line: Line) -> Table | None:
         """Opens the table whose headings are in the line."""
@@ -646,7 +666,7 @@ class _Scan:
             rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
             examined, known = list(rows), table.fields
             sums = sums_of(headings, known, examined)
-            table = replace(table, sums=sums, overlaps=within_each_other(headings, known, examined, sums))
+            table = replace(table, sums=sums, has_no_sum=within_each_other(headings, known, examined, sums))
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)

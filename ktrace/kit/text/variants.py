@@ -44,8 +44,10 @@ _STATISTIC = frozenset(("median", "med", "min", "minimum", "max", "maximum", "pe
 _OF_TIME = re.compile(r"(?i)(?<![a-z])(?:times?|latency|duration|elapsed|runtime|ttft|tpot|itl)(?![a-z])")
 
 _WORD = re.compile(r"[^\W_]+|/")
+#: Marks of Markdown around a cell, and around words in it.
+_MARKS = re.compile(r"^[\s*_]+|[\s*_]+$|(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 #: A measure beside times: it is no setting.
-_MEASURE = re.compile(r"[\d.,]+ ?(?:%|[xX×]|[KMGT]?i?B(?:/s)?|[KMGT]?FLOP/?S?)|.*\d\.\d+[a-z]?")
+_MEASURE = re.compile(r"[\d.,]+ ?(?:to|–|-) ?[\d.,]+|[\d.,]+ ?(?:%|[xX×]|[KMGT]?i?B(?:/s)?|[KMGT]?FLOP/?S?)|.*\d\.\d+[a-z]?")
 
 
 def variants(
@@ -71,7 +73,9 @@ def variants(
     is_named = len(set(names)) == len(names) and all(names)
     if is_named and name is not None:
         return {"name": name} | fields if len(columns) > 1 else None
-    parameters = [index for index in range(columns[0]) if (headings[index].text or not index) and index not in times]
+    are_units = any(head.unit and not head.name for head in headings)  # of headings above
+    known = [index for index in range(columns[0]) if headings[index].text or not (index or are_units)]
+    parameters = [index for index in known if index not in times]
     settings = [index for index in parameters if not any(_MEASURE.fullmatch(row[index].strip()) for row in rows)]
     if len({_values(row, settings) for row in rows}) == len({_values(row, parameters) for row in rows}):
         parameters = settings
@@ -234,7 +238,8 @@ def _values(row: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
 
 def _plainly(text: str) -> str:
     """A cell without the marks of Markdown around it."""
-    return re.sub(r"^[\s*_`]+|[\s*_`]+$|(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)", "", text)
+    text = _MARKS.sub("", text)
+    return text.strip("`") if text.count("`") == 2 and text[:1] == text[-1:] == "`" else text
 
 
 @lru_cache(maxsize=1024)
