@@ -292,9 +292,7 @@ def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
     return read is not None and read.unit == "%"
 
 
-def _proven_shares(
-    headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below
-) -> list[int]:
+def _proven_shares(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below) -> list[int]:
     """The columns of percentages, whatever they are called, that are in proportion to a time."""
     percent = [head.unit == "%" or _has_percent(below.first, index) for index, head in enumerate(headings)]
     free = [index for index, found in enumerate(percent) if found and index not in fields.values()]

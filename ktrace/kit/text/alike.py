@@ -1,4 +1,4 @@
-"""Lines of one form as a table: what all of them say stays, what differs are cells, and the words before these headings.
+"""Lines of one form as a table: what differs are cells, and the words before these, which all lines have, headings.
 
 fill    CPU  0.05 ms  GPU  0.03 ms  of 128 B        name   CPU      GPU      of
 copy    CPU  4.50 ms  GPU  4.85 ms  of 512 B        fill   0.05 ms  0.03 ms  128 B
@@ -110,7 +110,9 @@ def _common(parts: Sequence[str]) -> tuple[str, ...]:
     return tuple(shared) if len(orders) == 1 else ()
 
 
-def alike_table(text: str, peek: Callable[[int], str | None]) -> tuple[Alike, tuple[Heading, ...], list[list[str]]] | None:
+def alike_table(
+    text: str, peek: Callable[[int], str | None]
+) -> tuple[Alike, tuple[Heading, ...], list[list[str]]] | None:
     """The layout, the headings and the rows of lines of one form, of which a line is the first; None without such."""
     first = _parts(text)
     if first is None or not is_measured(text):

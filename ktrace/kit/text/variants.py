@@ -47,7 +47,9 @@ _WORD = re.compile(r"[^\W_]+|/")
 #: Marks of Markdown around a cell, and around words in it.
 _MARKS = re.compile(r"^[\s*_]+|[\s*_]+$|(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 #: A measure beside times: it is no setting.
-_MEASURE = re.compile(r"[\d.,]+ ?(?:to|–|-) ?[\d.,]+|[\d.,]+ ?(?:%|[xX×]|[KMGT]?i?B(?:/s)?|[KMGT]?FLOP/?S?)|.*\d\.\d+[a-z]?")
+_MEASURE = re.compile(
+    r"[\d.,]+ ?(?:to|–|-) ?[\d.,]+|[\d.,]+ ?(?:%|[xX×]|[KMGT]?i?B(?:/s)?|[KMGT]?FLOP/?S?)|.*\d\.\d+[a-z]?"
+)
 
 
 def variants(
@@ -187,8 +189,8 @@ def _name(row: Row, parameters: Sequence[int]) -> tuple[str, str]:
     """What a row names, and the unit that its name states for all its figures."""
     headings = row.table.headings
     if parameters:
-        named = (f"{headings[index].text} {_plainly(row.cells[index])}".strip() for index in parameters)
-        return ", ".join(named), ""
+        words = (f"{headings[index].text} {_plainly(row.cells[index])}".strip() for index in parameters)
+        return ", ".join(words), ""
     text = _plainly(row.text("name"))
     head = headings[row.table.name_column]
     if figure(text) and head.text:
