@@ -403,8 +403,8 @@ class Guess(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     """What a table may mean: `layout` in words, its columns, the guesses, and the settings of the mapping.
 
-    `lacks` is why this can't be a mapping yet, '' if it can; `stated` is one that says the rest. `lines` are patterns of
-    lines that are no table.
+    `lacks` is why this can't be a mapping yet, '' if it can; `stated` is one that says the rest. `lines` are
+    patterns of lines that are no table.
     """
 
     layout: str
