@@ -33,6 +33,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.alike import Alike, alike_table
 from ktrace.kit.text.device_names import device_work
 from ktrace.kit.text.headings import (
     FIGURES,
@@ -211,7 +212,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     rows = list(islice(below, _LOOKED_AT))
     times = {index for index in times if not rows or any(_has_figure(row, index) for row in rows)}
     if not times and not ("unit" in matched and _is_unit(first, matched["unit"])):
-        return transposed(headings, below)
+        return variants(headings, _ranges(headings, rows), below, None) or transposed(headings, below)
     name = matched.get("name")
     if name is None or _are_numbers(below, name):
         name = _names_column(headings, below, times, name)
@@ -231,6 +232,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     shares = [index for index in shares if index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
+    elif "percent" not in fields and len(proven := _proven_shares(headings, fields, times, below)) == 1:
+        fields["percent"] = proven[0]
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
@@ -286,6 +289,27 @@ def _is_share(head: Heading) -> bool:
 def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
     """Whether the cells below `Share` or the like have percent signs."""
     read = figure(first[index]) if head.key in ("share", "ratio", "portion", "part") and index < len(first) else None
+    return read is not None and read.unit == "%"
+
+
+def _proven_shares(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below) -> list[int]:
+    """The columns of percentages, whatever they are called, that are in proportion to a time."""
+    percent = [head.unit == "%" or _has_percent(below.first, index) for index, head in enumerate(headings)]
+    free = [index for index, found in enumerate(percent) if found and index not in fields.values()]
+    rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])] if free else []
+    columns = {index: [figure(row[index]) for row in rows] for index in free}
+    lengths = [[_ns(headings, row, index) for row in rows] for index in times]
+    return [
+        index
+        for index, shares in columns.items()
+        if len(rows) >= _FEWEST_SHARES
+        and len({read.number for read in shares if read}) > 1
+        and any(_are_shares(shares, length) for length in lengths)
+    ]
+
+
+def _has_percent(first: Sequence[str], index: int) -> bool:
+    read = figure(first[index]) if index < len(first) and "%" in first[index] else None
     return read is not None and read.unit == "%"
 
 
@@ -417,7 +441,7 @@ def _with_total(headings: Sequence[Heading], fields: dict[str, int]) -> dict[str
 
 def _are_headings(headings: Sequence[Heading]) -> bool:
     """Whether cells may be headings: hardly any is empty or a number, none a time, and none has a side of the table."""
-    blank = sum(not head.text for head in headings)
+    blank = sum(not head.text for head in headings[1:])  # names need no heading
     numbers = sum(cell_quantity(head.text) is not None for head in headings)
     times = sum(_is_time_cell([head.text], 0) for head in headings)
     times += sum(
@@ -577,14 +601,20 @@ def probe(sample: Sample) -> Match | None:
             break
     if any(map(_is_bare, repeat(sample), islice(_lines_with_units(sample), _MOST_NAMED))):
         for table in find_tables(sample, recognise, bare=True):
+            if isinstance(table.layout, Alike):
+                return Match(Score.SUFFIX, f"has lines of one form with several times (line {table.line})")
             return Match(Score.SHAPE, f"has rows whose figures prove which is which (line {table.line})")
     return _near(sample)
 
 
 def _is_bare(sample: Sample, number: int) -> bool:
-    """Whether a line and those below are rows without headings, by what their figures prove."""
+    """Whether a line and those below are rows without headings, by what their figures prove, or lines of one form."""
     first, *below = sample.lines[number - 1 : number + _BELOW]
-    return bare_table(first, lambda ahead: below[ahead - 1] if ahead <= len(below) else None) is not None
+
+    def peek(ahead: int) -> str | None:
+        return below[ahead - 1] if ahead <= len(below) else None
+
+    return bare_table(first, peek) is not None or alike_table(first, peek) is not None
 
 
 def _near(sample: Sample) -> Match | None:
@@ -778,7 +808,7 @@ def _adds_up(table: Table, figures: Figures) -> bool:
     """Whether the times of rows are parts of a sum."""
     if _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
         return False
-    return table.is_tree or not _are_inclusive(table)
+    return table.is_tree or not (table.has_no_sum or _are_inclusive(table))
 
 
 def _are_of_one_launch(figures: Figures) -> bool:

@@ -135,7 +135,8 @@ SETTING = re.compile(r"\s{0,40}(?:[A-Za-z][\w ]{0,30}:\s\S.{0,80}|[A-Za-z][^:]{0
 BANNER = re.compile(r"([-*#])\1{1,40}\s(?P<words>[^-*#\s].{0,120}?)\s\1{2,40}")
 #: A line that says what runs, in words that a program writes before each of several runs.
 _SAYS_SETTING = re.compile(
-    r"(?i)\s*(?P<word>running|loading model|testing|evaluating|test|case|config(?:uration)?|model|shape|input"
+    r"(?i)(?!.*\b(?:passed|failed|ok|done)\b)"
+    r"\s*(?P<word>running|loading model|testing|evaluating|test|case|config(?:uration)?|model|shape|input"
     r"|problem size)"
     r"(?: [a-z]{1,12})?\s?(?:[:=]\s?|\s)(?P<what>\S.{0,120})"
 )
@@ -156,6 +157,10 @@ _ABOUT = re.compile(r"(?i)(?<=\s)(?:around|about|approximately|approx\.?|roughly
 _IN_FRAME = re.compile(rf"\[\s{{0,40}}(?P<label>[A-Za-z][^\[\]:=]{{0,80}}[:=]\s{{0,40}}{TIME})\](?P<rest>\s.{{1,80}})?")
 
 
+#: A title that begins with a number.
+_TITLE = re.compile(r"\s{0,3}#{1,6}\s+~?\d")
+
+
 def _plainly(text: str) -> str:
     """A line as it is spelled most: `time: 2.9 ms` for `time: 2.9 (ms)`, `[time: 2.9 ms]` and `time: about 2.9 ms`."""
     if "(" in text or "[" in text:
@@ -166,7 +171,9 @@ def _plainly(text: str) -> str:
 
 
 def figures_of(text: str) -> list[Figure]:
-    """Returns the durations on a line; none if it isn't such a line."""
+    """Returns the durations on a line; none if it isn't such a line, or a title such as `### 15 s clip`."""
+    if text.lstrip()[:1] == "#" and _TITLE.match(text):
+        return []
     if "%c" in text or "\t" in text:
         found = _DEBUG.fullmatch(_PREFIX.sub("", text, count=1).strip())
         if found and (dur := ns_of(found["number"], found["unit"])) is not None:

@@ -98,6 +98,9 @@ _EXTENT = re.compile(r"\D?\d+(?:\D{1,2}\d+){0,2}\D?")
 #: Unix times between 2001 and 2039 -> the unit that they are in.
 _EPOCHS = ((9, "s"), (12, "ms"), (15, "us"), (18, "ns"))
 
+#: What parts the fields of a mapping.
+_SIGNS = re.compile(r"[=,:]|^$")
+
 #: Why a unit isn't a shorter one.
 _OVERLAP = "rows overlap"
 
@@ -259,7 +262,17 @@ class _Guesses:
         elif not self._found.keys() & {"start", "count", *FIGURES}:
             lacks = "no column has starts, and none has figures"
         names = tuple(column.name for column in self._columns)
-        return Proposal(layout, names, tuple(guesses), decimal, self._clock, lacks)
+        return Proposal(layout, names, tuple(guesses), decimal, self._clock, lacks, self._for_users() if lacks else "")
+
+    def _for_users(self) -> str:
+        """A mapping that says that a column of numbers is the time of what another one names; '' for none."""
+        columns = [column for column in self._free() if not _SIGNS.search(column.name)]
+        known = [self._found[name][0] for name in ("name",) if name in self._found]
+        name = next((column for column in (*known, *columns) if not column.is_number and column.values), None)
+        time = next((column for column in columns if column.is_number), None)
+        if name is None or time is None or _SIGNS.search(name.name):
+            return ""
+        return f"name={name.name},value={time.name}:{time.head.unit if is_time(time.head.unit) else 'ms'}"
 
     def _guess(self, name: str, unit: str, why: str, sure: bool) -> Guess:
         column, by_heading = self._found[name]

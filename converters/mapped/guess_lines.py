@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from difflib import SequenceMatcher
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -114,10 +114,26 @@ class _Token(NamedTuple):
 def command_for_lines(sample: Sample, path: str) -> str:
     """The command that shows how lines with times can be read, and what it does; '' if there are no such lines."""
     numbers = [] if sample.is_json else _examples(sample, path)
+    command = f"ktrace map {shlex.quote(path)} --line"
     if len(numbers) < _FEWEST:
-        return ""
+        alone = None if sample.is_json else _alone(sample, path)
+        return f"{command} {alone} shows how that line could be read" if alone else ""
     text = ",".join(map(str, numbers))
-    return f"ktrace map {shlex.quote(path)} --line {text} shows how lines such as these could be read"
+    return f"{command} {text} shows how lines such as these could be read"
+
+
+def _alone(sample: Sample, path: str) -> int | None:
+    """The number of the first line with a time that has a form of its own, with a name; None for none."""
+    timed = (number for number, line in enumerate(sample.lines[:_EXAMINED], 1) if _TIME.search(line))
+    for number in islice(timed, _TRIES):
+        try:
+            (form,) = ColumnMap({}, lines=(_guessed(sample, path, [number]),)).check().patterns()
+        except KtraceError:
+            continue
+        cells = form.cells(sample.lines[number - 1])
+        if cells and form.fields.keys() & _TIMES and len(form.fields.keys() & _TIMES) == 1 and _is_name(cells["name"]):
+            return number
+    return None
 
 
 def _alike(sample: Sample) -> list[int]:

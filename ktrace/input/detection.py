@@ -66,6 +66,12 @@ _KEY = re.compile(r'\s*(?:,\s*)?"((?:[^"\\]|\\.){0,1000})"\s*:\s*')
 #: What the headings of a table don't have: keys with values, figures with decimals.
 _ROW = re.compile(r"\w ?= ?[\w.]|\d\.\d")
 
+#: Lines of a text, and characters of one, that are searched for times; such a time. Columns of a table, at least.
+_EXAMINED, _LONGEST, _AROUND, _FEWEST_COLUMNS = 2000, 2000, 60, 3
+_TIME = re.compile(
+    r"(?<![\w.])\d[\d.,]{0,40}\s?(?:[nuµμm]?s|[NUM]S|[mun]?secs?|(?:milli|micro|nano)?seconds?)(?![\w/])"
+)
+
 _EXPECTED = "one of the formats that `ktrace formats` lists"
 
 #: Start of the pointer that Git LFS stores in place of a file.
@@ -400,7 +406,7 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
         return UnknownFormat(remediable.reason, path=source.path, expected=_EXPECTED, remedy=remediable.remedy)
     lines = [f"{match.format}: {match.reason}" for match in near if match.format != MAPPED]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
-    nearest = f" ({_seen(sample)}){nearest}"
+    nearest = f" ({_seen(sample)}{_times_in(sample)}){nearest}"
     remedy = "name the format with --from, if it is one of them"
     lacks, command = _by_mapping(source, sample, {match.format for match in near})
     nearest += f"; ktrace map finds that {lacks}" if lacks else ""
@@ -419,12 +425,28 @@ def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple
         proposal = by_name(MAPPED).function("propose")(sample, source.path)
     except InputError as error:
         return "", error.remedy if error.remedy and "--line" in error.remedy else ""
-    if not near & {MAPPED, ANY_TABLE}:
+    if not near & {MAPPED, ANY_TABLE} and (proposal.lacks or len(proposal.columns) < _FEWEST_COLUMNS):
         return "", ""
+    path = shlex.quote(source.path)
+    if proposal.lacks and proposal.stated:
+        return proposal.lacks, f"state it, such as ktrace map {path} --map {shlex.quote(proposal.stated)}"
     if proposal.lacks:
         return proposal.lacks, ""
-    path = shlex.quote(source.path)
     return "", f"ktrace map {path} shows how a table with these columns could be read, and the command that does it"
+
+
+def _times_in(sample: Sample) -> str:
+    """How many lines of a text have a time with its unit, and the first one; '' for what isn't a text."""
+    if sample.text is None or sample.is_json:
+        return ""
+    found = [number for number, line in enumerate(sample.lines[:_EXAMINED], 1) if _TIME.search(line[:_LONGEST])]
+    if not found:
+        return "; no number in it has a unit of time" if any(map(str.isdigit, sample.text)) else ""
+    line = sample.lines[found[0] - 1]
+    time = _TIME.search(line[:_LONGEST])
+    first = line[max(time.end() - _AROUND, 0) : time.end()].strip() if time else ""
+    lines = f"{len(found)} lines have times" if len(found) > 1 else "1 line has times"
+    return f"; {lines}, first {printable(first)!r} in line {found[0]}"
 
 
 def _seen(sample: Sample) -> str:

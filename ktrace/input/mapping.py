@@ -403,7 +403,8 @@ class Guess(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     """What a table may mean: `layout` in words, its columns, the guesses, and the settings of the mapping.
 
-    `lacks` is why this can't be a mapping yet, '' if it can. `lines` are patterns of lines that are no table.
+    `lacks` is why this can't be a mapping yet, '' if it can; `stated` is one that says the rest. `lines` are
+    patterns of lines that are no table.
     """
 
     layout: str
@@ -412,6 +413,7 @@ class Proposal(msgspec.Struct, frozen=True):
     decimal: str = "point"
     clock: str = "relative"
     lacks: str = ""
+    stated: str = ""
     lines: tuple[str, ...] = ()
 
     def mapping(self) -> ColumnMap:

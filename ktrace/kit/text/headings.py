@@ -335,6 +335,7 @@ def figure(cell: str) -> Quantity | None:
     `100 ± 1 ms`, `12 (30%)`, `~3`, `<0.01`, `1.5*`, `1.5 ms/iter` have the figure alone, `1.5 → 1.2` the last one,
     and `1m 20s` and `1:20.500` are seconds. Figures in groups, such as 1 234 567 and 1'234.5, are read, too.
     """
+    cell = cell.replace("**", "")
     text = cell.strip()
     if found := cell_quantity(cell):
         rate = _RATE.fullmatch(text) if "/" in found.unit else None
@@ -456,7 +457,8 @@ def unit_of(text: str) -> str:
 _UNIT_IN = re.compile(
     rf"[(\[](?:(?:all )?(?:times?|durations?|units?|values?)?(?: are)?(?: in|:)? ?)({TIME_WORDS})[)\]]|"
     rf"\b(?:times?|durations?|latenc(?:y|ies)|units?|values?|figures?|measured|given|shown|reported)\b[^.\n]{{0,40}}?"
-    rf"(?: in|:|=) ?({TIME_WORDS})(?![\w/])",
+    rf"(?: in|:|=) ?({TIME_WORDS})(?![\w/])|"
+    rf"(?:^|[,;(] ?)(?:p50|median|mean|avg|average|times?|latency|duration|all)? ?({TIME_WORDS})(?=[,;)]|:?$)",
     re.IGNORECASE,
 )
 #: Words of headings that name times, which a title above the table may state the unit of.
@@ -475,7 +477,7 @@ _OTHER_QUANTITY = re.compile(
 def unit_in(text: str) -> str:
     """Returns the unit of times that a title above a table states, ms for `Kernel times (ms)`; '' for none."""
     found = _UNIT_IN.search(text[:200])
-    unit = (found[1] or found[2]).lower() if found else ""
+    unit = (found[1] or found[2] or found[3]).lower() if found else ""
     return unit if is_time(unit) else ""
 
 

@@ -39,6 +39,9 @@ _STATED = re.compile(
 _WHOLE = (Decimal("99.95"), Decimal("100.05"))
 _MOST_SHARES = Decimal("101")
 
+#: Rows of which one may be the sum of all others, at least; so many times what is rounded it is.
+_FEWEST_PARTS, _LEAST_DIGITS = 4, 25
+
 
 class BareTable(NamedTuple):
     """Rows without headings: their layout, headings in the words of what is proven, and field -> index."""
@@ -185,19 +188,16 @@ def _are_of(total: Decimal, cells: Sequence[str]) -> bool:
 
 
 def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The names of rows that are sums of others, by their shares: all are more than 100 %, without those they aren't.
+    """The names of rows that are sums of others.
 
-    These are rows that are called as the group that others are in, and one of 100 %.
+    By their shares, where all are more than 100 % and without those they aren't: rows that are called as the group that
+    others are in, and one of 100 %. By its time: the first or the last row, if it is what all others take together.
     """
     name, time = fields.get("name"), fields.get("total", fields.get("value"))
     whole = [row for row in rows if len(row) == len(headings) and name is not None and not is_total(row[name])]
     if name is None or len(whole) < _FEWEST_ROWS:
         return frozenset()
-    shares = [
-        (row[name], share)
-        for row in whole
-        if (share := _share(row, fields.get("percent"), time)) is not None and share.is_finite()
-    ]
+    shares = _shares(whole, name, fields.get("percent"), time)
     groups = set(range(len(headings))) - set(fields.values())
     named = {(row[name], index) for row in whole for index in groups if row[index] == row[name]}
     are_groups = any((row[index], index) in named and row[index] != row[name] for row in whole for index in groups)
@@ -205,7 +205,46 @@ def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[
     full = {word for word, share in shares if _WHOLE[0] <= share <= _WHOLE[1]}
     sums |= full if len(full) == 1 else set()
     rest = sum((share for word, share in shares if word not in sums), Decimal(0))
-    return frozenset(sums) if 0 < rest <= _MOST_SHARES < sum(share for _, share in shares) else frozenset()
+    if 0 < rest <= _MOST_SHARES < sum(share for _, share in shares):
+        return frozenset(sums)
+    return frozenset() if time is None else _of_all_others([(row[name], figure(row[time])) for row in whole])
+
+
+def _of_all_others(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
+    """The name of the first or the last row, if its time is the sum of all others, as they are rounded."""
+    known = [(name, read) for name, read in rows if read and read.number.is_finite() and read.number > 0]
+    if len(known) < _FEWEST_PARTS or len({read.unit for _, read in known}) > 1:
+        return frozenset()
+    exact = sum((_last_digit(read.number) for _, read in known), Decimal(0)) / 2
+    for name, read in (known[-1], known[0]):
+        rest = sum((other.number for _, other in known), -read.number)
+        if abs(read.number - rest) <= exact and exact * _LEAST_DIGITS < read.number:
+            return frozenset((name,))
+    return frozenset()
+
+
+def _last_digit(number: Decimal) -> Decimal:
+    return Decimal(1).scaleb(min(int(number.as_tuple().exponent), 0))
+
+
+def within_each_other(
+    headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]], sums: frozenset[str]
+) -> bool:
+    """Whether the shares of rows that are no sums are of more than 100 %: some rows are within others."""
+    name, percent = fields.get("name"), fields.get("percent")
+    if name is None or percent is None:
+        return False
+    whole = [row for row in rows if len(row) == len(headings) and row[name] not in sums and not is_total(row[name])]
+    shares = [share for _, share in _shares(whole, name, percent, None)]
+    return sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
+
+
+def _shares(
+    rows: Sequence[Sequence[str]], name: int, percent: int | None, time: int | None
+) -> list[tuple[str, Decimal]]:
+    """The names of rows and their shares, of those that have one."""
+    known = [(row[name], _share(row, percent, time)) for row in rows]
+    return [(word, share) for word, share in known if share is not None and share.is_finite()]
 
 
 def _share(row: Sequence[str], percent: int | None, time: int | None) -> Decimal | None:

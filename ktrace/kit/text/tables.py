@@ -27,6 +27,7 @@ from typing import NamedTuple, Protocol
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Sample
 
+from .alike import STAMP, Alike, alike_table
 from .candidates import Candidate, candidates, framed, unframed
 from .headings import (
     FIGURES,
@@ -63,7 +64,7 @@ from .layouts import (
 from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
-from .proofs import bare_table, may_be_bare, sums_of, unit_of_shares
+from .proofs import bare_table, may_be_bare, sums_of, unit_of_shares, within_each_other
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 from .wrapped import whole_row, with_cut, with_line_ends
 
@@ -97,6 +98,8 @@ _BRANCH = re.compile(
     r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?|\s{0,8}\|\d{1,4}>>>(?:\s{1,200}\|_|\s)"  # timemory's: |0>>>   |_step
 )
 _LEAST_STEP = 2
+#: A branch that shows by its length how deep a name is: |-- gemm.
+_DEPTH = re.compile(r"\s?\|(?P<depth>-{1,12})\s")
 
 #: Blanks between cells, at least, in the layout of spaces.
 _GAP = 2
@@ -126,7 +129,8 @@ class Table:
     """A table: its position in the source from 0, the titles above it, its headings, the format's fields.
 
     `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
-    the one that it is within. `sums` are the names of rows whose shares show that they are sums of others.
+    the one that it is within. `sums` are the names of rows whose figures show that they are sums of others.
+    `has_no_sum`: nothing shows that its rows add up, or their shares that they don't.
     """
 
     ordinal: int
@@ -138,11 +142,13 @@ class Table:
     boxed: bool = False
     is_tree: bool = False
     sums: frozenset[str] = frozenset()
+    has_no_sum: bool = False
 
     @property
     def scope(self) -> list[str]:
         """The titles above it, outermost first; without any, the heading of the name column and the table's line."""
-        return [title.text for title in self.path] or [f"{self.headings[self.name_column].text} (line {self.line})"]
+        named = self.headings[self.name_column].text or "table"
+        return [title.text for title in self.path] or [f"{named} (line {self.line})"]
 
     @property
     def name_column(self) -> int:
@@ -412,7 +418,8 @@ class _Scan:
             return ()
         if table := self._open_behind_hash(Line(line.number, text)):
             return (table,)
-        if title := title_of(line.number, text):
+        is_row = self._table is not None and isinstance(self._table.layout, Alike) and self._pieces(text) is not None
+        if not is_row and (title := title_of(line.number, text)):
             self._path = (*(above for above in self._path if above.level < title.level), title)
             self._table = None
             self._lines.structure()
@@ -605,13 +612,30 @@ class _Scan:
         """Opens a table without headings, whose first row is the line."""
         is_prefixed = not self._prefixed and without_prefix(text) != text
         found = None if is_prefixed else bare_table(text, self._peek)
-        if not found:
+        table = self._alike(line, text) if found is None and not is_prefixed else None
+        if found:
+            table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)
+        if table is None:
             return None
-        table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         whole = self._pieces(text)
         return (table, *self._row(table, Line(line, text), whole)) if whole else None
+
+    def _alike(self, line: int, text: str) -> Table | None:
+        """The table that lines of one form are; its rows add up only if one of them is said to be their sum."""
+        found = alike_table(text, self._peek)
+        fields = self._recognise(found[1], Below(lambda: iter(found[2]))) if found else None
+        if found is None or fields is None:
+            return None
+        layout, headings, rows = found
+        if fields.keys() <= {"name", "count"}:  # a number beside a time: nothing says that it is how often
+            times = [index for index, cell in enumerate(rows[0]) if (read := figure(cell)) and is_time(read.unit)]
+            last = [index for index in times if headings[index].key != STAMP]
+            fields = {"name": fields["name"]} | ({"value": last[0]} if len(last) == 1 else {})
+        has_sum = any(is_total(row[fields["name"]]) for row in rows)
+        table = Table(self._tables, line, self._path, layout, headings, fields)
+        return replace(table, has_no_sum=not (has_sum or fields.keys() & {"count", "percent"}))
 
     def _open(self, line: Line) -> Table | None:
         """Opens the table whose headings are in the line."""
@@ -640,7 +664,9 @@ class _Scan:
             table = replace(table, is_tree=True)
         elif table.fields:
             rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
-            table = replace(table, sums=sums_of(headings, table.fields, list(rows)))
+            examined, known = list(rows), table.fields
+            sums = sums_of(headings, known, examined)
+            table = replace(table, sums=sums, has_no_sum=within_each_other(headings, known, examined, sums))
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)
@@ -726,6 +752,8 @@ def _with_rest(layout: Delimited, text: str, peek: Callable[[int], str | None]) 
 
 def indented(piece: str) -> tuple[int, str]:
     """How far a name in a tree is indented, and the name without the branch that is drawn before it."""
+    if found := _DEPTH.match(piece):
+        return len(found["depth"]) * _LEAST_STEP, piece[found.end() :].strip()
     found = _BRANCH.match(piece)
     name = piece[found.end() :] if found else piece
     return len(piece) - len(name.lstrip()), name.strip()

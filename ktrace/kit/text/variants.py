@@ -44,8 +44,12 @@ _STATISTIC = frozenset(("median", "med", "min", "minimum", "max", "maximum", "pe
 _OF_TIME = re.compile(r"(?i)(?<![a-z])(?:times?|latency|duration|elapsed|runtime|ttft|tpot|itl)(?![a-z])")
 
 _WORD = re.compile(r"[^\W_]+|/")
+#: Marks of Markdown around a cell, and around words in it.
+_MARKS = re.compile(r"^[\s*_]+|[\s*_]+$|(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 #: A measure beside times: it is no setting.
-_MEASURE = re.compile(r"[\d.,]+ ?(?:%|[xX×]|[KMGT]?i?B(?:/s)?|[KMGT]?FLOP/?S?)|.*\d\.\d+[a-z]?")
+_MEASURE = re.compile(
+    r"[\d.,]+ ?(?:to|–|-) ?[\d.,]+|[\d.,]+ ?(?:%|[xX×]|[KMGT]?i?B(?:/s)?|[KMGT]?FLOP/?S?)|.*\d\.\d+[a-z]?"
+)
 
 
 def variants(
@@ -60,6 +64,8 @@ def variants(
     rows = [row for row in below if len(row) == len(headings)]
     columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index].key)]
     columns = [index for index in columns if rows and _are_positive([row[index] for row in rows])]
+    if not columns:
+        return None
     heads = {headings[index].key for index in columns}
     statistics = {(bool(words & _AVERAGE), bool(words & _STATISTIC)) for words in _words_of(headings, columns, whole)}
     if len(heads) < len(columns) or statistics not in ({(False, False)}, {(True, False)}):
@@ -69,7 +75,9 @@ def variants(
     is_named = len(set(names)) == len(names) and all(names)
     if is_named and name is not None:
         return {"name": name} | fields if len(columns) > 1 else None
-    parameters = [index for index in range(columns[0]) if headings[index].text and index not in times]
+    are_units = any(head.unit and not head.name for head in headings)  # of headings above
+    known = [index for index in range(columns[0]) if headings[index].text or not (index or are_units)]
+    parameters = [index for index in known if index not in times]
     settings = [index for index in parameters if not any(_MEASURE.fullmatch(row[index].strip()) for row in rows)]
     if len({_values(row, settings) for row in rows}) == len({_values(row, parameters) for row in rows}):
         parameters = settings
@@ -77,6 +85,8 @@ def variants(
         return None
     differ = [index for index in parameters if len({row[index] for row in rows}) > 1]
     if is_named and len(columns) > 1 and len(differ) < 2:
+        return {"name": 0} | fields
+    if differ == [0] and not headings[0].text and is_named:
         return {"name": 0} | fields
     if len(columns) + len(differ) < 3 and not (columns and _is_series(headings, rows, differ, columns[0])):
         return None
@@ -179,7 +189,8 @@ def _name(row: Row, parameters: Sequence[int]) -> tuple[str, str]:
     """What a row names, and the unit that its name states for all its figures."""
     headings = row.table.headings
     if parameters:
-        return ", ".join(f"{headings[index].text} {row.cells[index].strip()}" for index in parameters), ""
+        words = (f"{headings[index].text} {_plainly(row.cells[index])}".strip() for index in parameters)
+        return ", ".join(words), ""
     text = _plainly(row.text("name"))
     head = headings[row.table.name_column]
     if figure(text) and head.text:
@@ -213,7 +224,7 @@ def _are_positive(cells: Sequence[str]) -> bool:
     known = [cell for cell in cells if not is_missing(cell)]
     times = [cell for cell in known if _is_positive(cell)]
     negative = any(cell.strip().startswith(("-", "\u2212")) and figure(cell) for cell in known)
-    return not negative and (len(times) == len(known) or len(times) * 2 > len(cells))
+    return not negative and bool(known) and len(times) * 2 >= len(known)
 
 
 def _is_positive(cell: str) -> bool:
@@ -229,7 +240,8 @@ def _values(row: Sequence[str], columns: Sequence[int]) -> tuple[str, ...]:
 
 def _plainly(text: str) -> str:
     """A cell without the marks of Markdown around it."""
-    return re.sub(r"^[\s*_`]+|[\s*_`]+$", "", text)
+    text = _MARKS.sub("", text)
+    return text.strip("`") if text.count("`") == 2 and text[:1] == text[-1:] == "`" else text
 
 
 @lru_cache(maxsize=1024)

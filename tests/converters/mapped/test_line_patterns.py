@@ -133,6 +133,9 @@ def test_a_log_with_times_is_refused_with_the_command_that_reads_it(tmp_path: Pa
     assert "--line 2,3,5 shows how lines such as these could be read" in str(refused.value)
     with pytest.raises(InputError) as refused:
         reader(log(tmp_path, "one\ntwo took 3 ms\nthree\n"))
+    assert "--line 2 shows how that line could be read" in str(refused.value)
+    with pytest.raises(InputError) as refused:
+        reader(log(tmp_path, "one\ntwo took 3 apples\nthree\n"))
     assert "--line" not in str(refused.value)
 
 

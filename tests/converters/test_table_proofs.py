@@ -1,0 +1,180 @@
+"""What the figures of tables and of lines of one form prove: which rows add up, which are sums, which are of others."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ktrace.errors import KtraceError
+from ktrace.trace import read
+from tests.helpers.fork_server import program
+
+
+def _rows(text: str, tmp_path: Path) -> list[dict[str, Any]]:
+    path = tmp_path / "t.md"
+    path.write_text(text, "utf-8")
+    rows: list[dict[str, Any]] = read(path).summaries.to_dict("records")
+    return rows
+
+
+def _table(heads: str, *rows: str) -> str:
+    return "\n".join([heads, "|---" * (heads.count("|") - 1) + "|", *rows, ""])
+
+
+PARTS = ("| scan | 411 ms |", "| merge | 252 ms |", "| sort | 37 ms |", "| hash | 5 ms |")
+
+
+def test_a_row_that_all_others_take_together_is_their_sum(tmp_path: Path) -> None:
+    text = _table("| stage | time |", *PARTS, "| covered | 705 ms |")
+    assert [row["name"] for row in _rows(text, tmp_path) if row["kind"] == "total"] == ["covered"]
+    other = _table("| stage | time |", *PARTS, "| covered | 716 ms |")
+    assert {row["kind"] for row in _rows(other, tmp_path)} == {"op"}
+
+
+def test_few_digits_prove_no_sum(tmp_path: Path) -> None:
+    text = _table("| stage | time |", "| a1 | 1 ms |", "| b1 | 2 ms |", "| c1 | 1 ms |", "| d1 | 4 ms |")
+    assert "total" not in {row["kind"] for row in _rows(text, tmp_path)}
+
+
+def test_rows_of_more_than_all_are_within_each_other(tmp_path: Path) -> None:
+    heads = "| action | time (s) | % of run |"
+    nested = ("| epoch | 81.5 | 97.0% |", "| batch | 63 | 75.0% |", "| forward | 21 | 25.0% |")
+    assert {row["kind"] for row in _rows(_table(heads, *nested), tmp_path)} == {"metric"}
+    apart = ("| load | 42 | 50.0% |", "| batch | 25.2 | 30.0% |", "| forward | 8.4 | 10.0% |")
+    assert {row["kind"] for row in _rows(_table(heads, *apart), tmp_path)} == {"op"}
+
+
+def test_percentages_in_proportion_to_the_time_are_its_shares(tmp_path: Path) -> None:
+    heads = "| what | GPU time | % GPU busy |"
+    rows = ("| upload | 40.2 s | **33.5 %** |", "| gemm | 24 s | 20.0 % |", "| norm | 12.6 s | 10.5 % |")
+    assert [row["percent"] for row in _rows(_table(heads, *rows), tmp_path)] == [33.5, 20, 10.5]
+    other = (rows[0], rows[1].replace("20.0", "91.0"), rows[2])
+    assert all(pd.isna(row.get("percent")) for row in _rows(_table(heads, *other), tmp_path))
+
+
+def test_branches_of_growing_length_are_a_tree(tmp_path: Path) -> None:
+    text = "name          | cuda_time_us | invocations\n" + "=" * 44 + "\n"
+    text += "Net           |       90.50 |     1.00\n|- Block      |       90.50 |     1.00\n"
+    text += "|-- Linear    |       60.25 |     1.00\n|--- gemm_k   |       60.25 |     1.00\n"
+    rows = [row for row in _rows(text, tmp_path) if row["metric"] == "duration"]
+    assert {row["name"]: row["total"] for row in rows} == {"Net": 0, "Block": 30_250, "Linear": 0, "gemm_k": 60_250}
+
+
+def test_names_need_no_heading(tmp_path: Path) -> None:
+    text = _table(
+        "| | MKL | ours |", "| **whole** | **15 us** | **61 us** |", "| work | — | 39.5 us |", "| ratio | 1x | 4x |"
+    )
+    assert {row["name"]: row["avg"] for row in _rows(text, tmp_path)} == {
+        "whole, MKL": 15_000,
+        "whole, ours": 61_000,
+        "work, ours": 39_500,
+    }
+    with pytest.raises(KtraceError):  # numbers name nothing
+        _rows(_table("| | MKL | ours |", "| 1 | 15 | 61 |", "| 2 | 4 | 8 |"), tmp_path)
+
+
+def test_a_unit_in_a_list_above_is_that_of_bare_figures(tmp_path: Path) -> None:
+    table = _table("| rung | low | high |", "| all | 5.25 | 7.5 |", "| half | 4.5 | 6.25 |")
+    found = {row["name"]: row["avg"] for row in _rows(f"Whole frame, p50 ms, one run:\n\n{table}", tmp_path)}
+    assert found["half, high (ms)"] == 6_250_000
+    with pytest.raises(KtraceError):
+        _rows(f"Whole frame, 2560 px, with msaa, one run:\n\n{table}", tmp_path)
+
+
+def test_ranges_are_the_figures_of_names(tmp_path: Path) -> None:
+    text = _table(
+        "| | score | GPU time |",
+        "| without map | 50 to 53 | 11.5 to 11.75 ms |",
+        "| with map | 45 to 46 | 12 to 12.5 ms |",
+    )
+    found = {row["name"]: (row["min"], row["max"]) for row in _rows(text, tmp_path)}
+    assert found == {"without map, GPU time": (11.5e6, 11.75e6), "with map, GPU time": (12e6, 12.5e6)}
+
+
+STAGES = """[eng]   Stages of net.bin
+[eng]   resize    CPU  0.250ms  CUDA  0.125ms
+[eng]   network   CPU  4.500ms  CUDA  4.750ms
+[eng]   boxes     CPU  0.500ms  CUDA  0.125ms
+"""
+
+
+def test_lines_of_one_form_are_a_table(tmp_path: Path) -> None:
+    rows = _rows(STAGES + "[eng]   Total     CPU  5.250ms  CUDA  5.000ms\n", tmp_path)
+    assert [(row["kind"], row["name"], row["value"]) for row in rows] == [
+        ("kernel", "resize", 125_000),
+        ("kernel", "network", 4_750_000),
+        ("kernel", "boxes", 125_000),
+        ("total", "Total", 5_000_000),
+    ]
+
+
+def test_lines_of_one_form_add_up_only_if_a_row_says_so(tmp_path: Path) -> None:
+    assert {row["kind"] for row in _rows(STAGES, tmp_path)} == {"metric"}
+
+
+def test_parameters_in_lines_are_the_names_of_variants(tmp_path: Path) -> None:
+    lines = [
+        f"[{n}/3] K={k}, N=64... ref: {n}.25ms, ours: {n}.5ms, gain: 0.{n}x\n" for n, k in enumerate((128, 256, 512), 1)
+    ]
+    rows = _rows("".join([lines[0], f"**{lines[1].strip()}**\n", lines[2]]), tmp_path)
+    assert {row["name"]: row["avg"] for row in rows}["K 256, ours"] == 2_500_000
+    assert len(rows) == 6
+    assert {row["kind"] for row in rows} == {"metric"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "step 1 ran 3.5 ms then 4.5 ms\nstep 2 ran 3.25 ms then 4.5 ms\n",  # two lines
+        "a took 3.5 ms\nb took 2.5 ms, of it 1.5 ms\nc: 4 ms\n",  # no form in common
+        "a 3.5 ms 4.5 ms 1 2\nb 3.25 ms 4.5 ms 1 2\nc 3.5 ms 4.25 ms 1 2\n",  # times that nothing names
+    ],
+)
+def test_lines_without_a_form_or_words_are_no_table(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "t.log"
+    path.write_text(lines, "utf-8")
+    try:
+        rows = read(path).summaries.to_dict("records")
+    except KtraceError:
+        return
+    assert {row["kind"] for row in rows} <= {"metric"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "command"),
+    [
+        (
+            "| Op | mine | theirs |\n|--|--|--|\n| gemm | 3.5 | 4 |\n| norm | 2 | 3 |\n",
+            "no number in it has a unit",
+            "--map",
+        ),
+        (
+            "Live: ScenePass 7.5 ms, ShadowPass 0.5, Bloom 0.25 of all\n",
+            "1 line has times, first 'Live: ScenePass 7.5 ms'",
+            "--line 1",
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_seen_and_its_command_reads_it(
+    tmp_path: Path, text: str, said: str, command: str
+) -> None:
+    path = tmp_path / "t.md"
+    path.write_text(text, "utf-8")
+    refused = subprocess.run([program(), "summary", path], capture_output=True, text=True, check=False)
+    assert said in refused.stderr
+    words = next(part for part in refused.stderr.splitlines() if "hint: " in part)
+    start = words.index("ktrace map ")
+    shown = words[start + 7 :].split(";")[0].split(" shows ")[0].split()
+    assert command.split(maxsplit=1)[0] in shown
+    tried = subprocess.run([program(), *shown], capture_output=True, text=True, check=False)
+    assert tried.returncode == 0, tried.stderr
+    assert "the first rows, read that way" in tried.stdout
+
+
+def test_a_title_is_no_time(tmp_path: Path) -> None:
+    text = "Kernel benchmark\n\n### 15 s clip\nload: 1.5 ms\nfill_k: 2.5 ms\nmerge_k: 3.5 ms\n"
+    assert {row["name"] for row in _rows(text, tmp_path)} == {"load", "fill_k", "merge_k"}
