@@ -290,7 +290,8 @@ class Events:
         keys = correlation[launched]
         lost = int(np.count_nonzero(~launched & (correlation > keys.min()) & (correlation < keys.max())))
         said = (
-            f"{self.source}{LACKS}{lost:,} of {len(self):,} pieces of work have no call, though those around them do."
+            f"{self.source}{LACKS}{lost:,} of {len(self):,} device activities have no call, though those around "
+            "them do."
         )
         return [f"{said} Work may be lost, too, so times and counts may be too low."] if lost else []
 

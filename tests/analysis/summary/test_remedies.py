@@ -124,7 +124,7 @@ def test_copies_are_told_what_their_memory_needs(names: tuple[str, ...]) -> None
     for launches in (1, 1_000):
         said = remedy(Finding("exposed.copies", "time", 10, look=1, evidence=rows), launches=launches)
         assert [words for words in {*BY_COPIES.values()} if words in said] == [BY_COPIES[names]]
-        assert "Copy on a stream of its own while kernels run" in said
+        assert "Copy on a separate stream while kernels run" in said
 
 
 @pytest.mark.parametrize(
