@@ -118,6 +118,21 @@ _OF_LAUNCHES = 300_000
 FEWEST_LAUNCHES = 10
 _WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "idle.setup", "straggler", "exposed.copies")
 
+#: What the names of formats of XLA's profiler begin with: JAX compiles whole steps, and has no options of torch.
+_OF_XLA = ("xplane", "xprof")
+_LAUNCH_BOUND_OF = {
+    _OF_XLA: (
+        "Launch less often: larger batches, or more of a step in one jax.jit; on GPUs XLA can launch it as "
+        "graphs (XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL)."
+    )
+}
+_PYTHON_OF = {
+    _OF_XLA: (
+        "Look for your own code between the compiled functions of a step (jax.profiler.TraceAnnotation; py-spy), and "
+        "move logging, checks and data preparation out of it."
+    )
+}
+
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
 #: What the name of a format begins with -> what measures how far a kernel is from the peak of its device.
@@ -155,13 +170,13 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if one.code == "outside" or not isinstance(gaps, int):
             return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
         if one.value <= _OF_LAUNCHES * gaps:
-            return _LAUNCH_BOUND
+            return of_profiler(_LAUNCH_BOUND_OF, formats) or _LAUNCH_BOUND
         if _COPIES.match(host):
             return _BLOCKING
         if _OPERATOR.match(host):
             return _OPERATORS
         if not host or host == NO_SPAN or _STEP.match(host):
-            return _PYTHON
+            return of_profiler(_PYTHON_OF, formats) or _PYTHON
         return f"Shorten what the host does in {host} between launches, or do it ahead of time in another thread."
     if one.code == "exposed.copies":
         names = [row.name for row in one.evidence]
