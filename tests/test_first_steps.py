@@ -173,7 +173,7 @@ def test_a_table_of_another_question_is_told_how_it_is_added() -> None:
 def test_hints_name_the_input(tmp_path: Path) -> None:
     for path in (SAMPLES / "llama-bench/log-with-devices-two-builds.md", SAMPLES / "smi/dmon-with-date-and-time.txt"):
         said = re.sub(r"\s+", " ", run("summary", path).stdout)
-        assert f"ktrace query {path} " in said and " IN " not in said
+        assert re.search(rf"ktrace (query|summary) {re.escape(str(path))} ", said) and " IN " not in said
     error = str(run("validate", STEP).exception)
     assert f"convert it first: ktrace convert {STEP} -o OUT.jsonl" in error
 
@@ -283,17 +283,6 @@ def test_an_agent_is_told_the_tool(name: str, meant: str) -> None:
     session = Session(Access([SAMPLES]), 1 << 30)
     assert answered(session, name, {})["error"]["remedy"] == f"did you mean {meant}?"
     assert "remedy" not in answered(session, "qqqq", {})["error"]
-
-
-def test_counters_of_kernels_are_asked_by_a_line_that_runs() -> None:
-    path = SAMPLES / "rocprofv3/dispatches-out-of-order_counter_collection.csv"
-    (note,) = (note for note in ktrace.summary(path).notes if note.startswith("Counters of kernels: "))
-    sql = note.partition(f"ktrace query {path} ")[2].strip('"')
-    answer = ktrace.query(path, sql).to_pylist()
-    assert answer and {*answer[0]} == {"kernel", "counter", "launches", "mean"}
-    counters = ktrace.read(path).events.query("kind == 'counter' and parent.notna()")
-    assert sum(row["launches"] for row in answer) == len(counters)
-    assert not any("Counters of kernels" in note for path in (STEP, DOPPLER) for note in ktrace.summary(path).notes)
 
 
 def test_names_of_other_libraries_name_the_function() -> None:
