@@ -28,7 +28,7 @@ COMMANDS = {
     "view": "Open traces in the Perfetto UI.",
     "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "summary": "Show where the time went.",
-    "check": "Check whether a recording is whole and sound, before its figures are believed.",
+    "check": "Check whether a recording is complete and consistent, before you trust its figures.",
     "diff": "Show what changed between two traces, and which changes exceed noise.",
     "query": "Answer a question in SQL about any input.",
     "mcp": "MCP server for AI agents: answers about traces.",

@@ -405,7 +405,7 @@ class _HostSum:
                 "with --capture, or begin to record before it."
             )
         if self._unlaunched:
-            many = f"{self._unlaunched:,} of {self._work:,} pieces of device work ({duration(self._time)})"
+            many = f"{self._unlaunched:,} of {self._work:,} device activities ({duration(self._time)})"
             notes.append(f"The call that launched {many} isn't known.")
         return notes
 
