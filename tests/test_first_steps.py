@@ -48,7 +48,10 @@ def test_the_command_alone_shows_its_help() -> None:
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("open", "view"), ("top", "summary"), ("stats", "summary"), ("compare", "diff"), ("export", "convert")],
+    [
+        *(("open", "view"), ("top", "summary"), ("stats", "summary"), ("compare", "diff"), ("export", "convert")),
+        *(("kernels", "summary --by kernel"), ("gate", "diff --fail-over")),
+    ],
 )
 def test_words_of_other_tools_name_the_command(word: str, meant: str) -> None:
     done = run(word, "x.json")
@@ -163,6 +166,23 @@ def test_other_options_that_do_not_exist_get_no_form() -> None:
     for command, option in (("summary", "--nothing-like-it"), ("merge", "--csv")):
         done = subprocess.run([program(), command, STEP, option], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and "Did you mean '--format" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("diff", STEP, STEP, "--threshold", "5%"), "Did you mean '--fail-over'?"),
+        (("summary", STEP, "--limit", "3"), "Did you mean '--top'?"),
+    ],
+)
+def test_options_of_other_tools_name_the_option(words: tuple[object, ...], meant: str) -> None:
+    done = subprocess.run([program(), *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and meant in done.stderr
+
+
+def test_a_web_developer_finds_the_formats_of_pages() -> None:
+    names = [line.split()[0] for line in run("formats", "webgpu").stdout.splitlines()[1:] if line[:1].strip()]
+    assert {"console", "doppler", "ort-web", "webllm"} <= {*names}
 
 
 def test_a_table_of_another_question_is_told_how_it_is_added() -> None:

@@ -98,7 +98,9 @@ class _Values:
         rows = np.flatnonzero(is_value & (has_middle | has_value))
         if not len(rows):
             return
-        least, greatest = (np.where(known, at, middle) for at, known in (values(batch.columns, one) for one in _ENDS))
+        least, greatest = (
+            np.where(is_stated, at, middle) for at, is_stated in (values(batch.columns, one) for one in _ENDS)
+        )
         parent, has_parent = values(batch.columns, "parent")
         self.stored.add(
             source,

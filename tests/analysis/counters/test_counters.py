@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import SAMPLES
 
 import ktrace
 from ktrace.analysis.questions.counters import CountersAnswer
+from ktrace.cli import cli
 
 OF_LAUNCHES = SAMPLES / "rocprofv3/dispatches-out-of-order_counter_collection.csv"
 OF_TABLES = SAMPLES / "nvprof/metrics-and-events-levels-rates-a-name-twice.csv"
@@ -80,3 +83,11 @@ def test_the_question_is_proposed_where_it_has_an_answer() -> None:
     asked = ktrace.summary(WITHOUT, by=["counter"])
     assert "counter" not in asked.askable and "counter" not in asked.answers
     assert any("no counter information" in note and "rocprofv3 --pmc" in note for note in asked.notes)
+
+
+@pytest.mark.parametrize(("asked", "title"), [("counter", "counters of kernels"), ("kernel,counter", "by kernel")])
+def test_a_page_opens_with_the_tables_that_were_asked_for(asked: str, title: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["summary", str(OF_LAUNCHES), "--by", asked, "-o", str(tmp_path / "page.html")])
+    assert done.exit_code == 0
+    (opened,) = re.findall(r"<details open>\s*<summary>([^<]+)", (tmp_path / "page.html").read_text())
+    assert opened.strip() == title

@@ -113,7 +113,7 @@ CHECKS: dict[str, Check] = {
             "before all others; they aren't counted"
             if "left_out" not in one.details
             else f"{_counted(one, 'record has', 'records have')} no possible time (an end before the start, both 0, or "
-            "one beyond 2^62 ns) and weren't read"
+            "too large) and weren't read"
         ),
         (),
         ("heaviest", *_ON_DEVICE),
