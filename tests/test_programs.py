@@ -185,7 +185,7 @@ def test_no_more_bytes_than_asked_for(form: str) -> None:
 def test_limits_that_are_wrong() -> None:
     for words, said in (
         (["--tables", "nix"], "there is no table 'nix'"),
-        (["--after", "kernel"], "is no cursor"),
+        (["--after", "kernel"], "isn't a cursor"),
         (["--after", "nix:3"], "there is no table 'nix'"),
         (["--bytes", "900", "--format", "html"], "can't limit html"),
     ):
@@ -234,7 +234,7 @@ def test_a_query_stops_where_nobody_reads_on(tmp_path: Path) -> None:
     assert len(json.loads(json_file.read_text())["rows"]) == 2500, "a file has all"
     for form in ("json", "csv", "jsonl", "table"):
         assert 300 < len(run("query", path, sql, "--format", form, "--bytes", 400).stdout) <= 400, form
-    assert "no cursor of rows" in str(run("query", path, sql, "--after", "kernel:3").exception)
+    assert "a row cursor" in str(run("query", path, sql, "--after", "kernel:3").exception)
 
 
 def test_ratios_have_six_digits_and_times_are_exact() -> None:

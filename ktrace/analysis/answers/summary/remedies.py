@@ -120,13 +120,13 @@ _WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "idle.setup", "st
 
 #: What the names of formats of XLA's profiler begin with: JAX compiles whole steps, and has no options of torch.
 _OF_XLA = ("xplane", "xprof")
-_LAUNCH_BOUND_OF = {
+_LAUNCH_BOUND_OF: dict[tuple[str, ...], str] = {
     _OF_XLA: (
         "Launch less often: larger batches, or more of a step in one jax.jit; on GPUs XLA can launch it as "
         "graphs (XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL)."
     )
 }
-_PYTHON_OF = {
+_PYTHON_OF: dict[tuple[str, ...], str] = {
     _OF_XLA: (
         "Look for your own code between the compiled functions of a step (jax.profiler.TraceAnnotation; py-spy), and "
         "move logging, checks and data preparation out of it."
