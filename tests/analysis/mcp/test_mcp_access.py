@@ -159,7 +159,7 @@ def test_a_pattern_walks_in_the_folder_alone_and_so_far(data: Path, monkeypatch:
     assert not any(".hidden" in folder for folder in looked)
     assert str(data / ".hidden/run.json") in Access([data]).inputs(".h*/*.json")
     monkeypatch.setattr(access_module, "MOST_FILES", 300)
-    with pytest.raises(InputError, match="would need a look at more than 300 files"):
+    with pytest.raises(InputError, match="would have to search more than 300 files"):
         Access([data]).inputs("**/rank*.json")
 
 
