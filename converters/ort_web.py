@@ -258,7 +258,7 @@ def _add_event(event: dict[str, Any], rows: RowBuilder) -> tuple[str, str] | Non
 
 FORMAT = Format(
     "ort-web",
-    "onnxruntime-web profiling in a console log",
+    "onnxruntime-web profiling (WebGPU, WebGL) in a console log",
     patterns=("*.log", "*.txt"),
     probe=probe,
     read=read,

@@ -248,7 +248,7 @@ def _name(entry_points: Any, args: dict[str, Any]) -> str:
 
 FORMAT = Format(
     "webllm",
-    "WebLLM timestamp blocks",
+    "WebLLM timestamp blocks (WebGPU)",
     patterns=("*.log", "*.txt"),
     probe=probe,
     read=read,

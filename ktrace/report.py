@@ -90,8 +90,8 @@ KINDS: dict[str, Kind] = {
     ),
     "unlikely-unit": Kind(
         Severity.NOTE,
-        "Starts and durations hardly have the units that the mapping states: the work covers the time a thousandfold, "
-        "or not a millionth of it.",
+        "Starts and durations probably aren't in the units that the mapping states: durations add up to a thousand "
+        "times the time that they span, or to less than a millionth of it.",
     ),
     "no-trace": Kind(Severity.NOTE, "A file in the folder isn't a trace that ktrace can read; it was left out."),
     "empty-table": Kind(Severity.NOTE, "A table in the source has no rows."),

@@ -174,7 +174,7 @@ def test_a_report_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
 def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "o.jsonl"
     out.write_text("mine")
-    fails(ktrace("convert", LOG, "-o", out), 1, str(out), "exists already", "--overwrite")
+    fails(ktrace("convert", LOG, "-o", out), 1, str(out), "already exists", "--overwrite")
     assert out.read_text() == "mine"
     assert ktrace("convert", LOG, "-o", out, "--overwrite").returncode == 0
     assert out.read_text() != "mine"
@@ -380,8 +380,10 @@ def test_info_says_once_what_devices_have_in_common(tmp_path: Path) -> None:
     devices = [{"id": number, "name": "H100" if number < 3 else "A100"} for number in range(4)]
     (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": []}))
     text = ktrace("info", tmp_path / "t.json").stdout.decode()
-    assert "  devices 0, 1, 2: H100 (" in text
+    assert "  devices 0 to 2: H100 (" in text
     assert "  device 3: A100 (" in text
+    numbered = ktrace("info", SAMPLES / "real/corpus/xplane/tw003.xplane.pb").stdout.decode()
+    assert "  devices 0 to 7 of tw003: GPU (vendor AMD, " in numbered
 
 
 def test_formats_lists_what_there_is_without_colours_when_piped() -> None:

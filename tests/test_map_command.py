@@ -110,7 +110,7 @@ def test_an_existing_mapping_is_replaced_only_when_asked(table: Path) -> None:
         ("a,b,c\n1,2,3\n4,5,6\n", (), "no column has names(?s:.*)for the columns a, b, c"),
         ("op,size\nx,2\ny,3\n", (), "no column has starts, and none has figures"),
         ("just words\nand more\n", (), "has no table that a mapping could describe"),
-        (PLAIN, ("--write", "-o", "x.toml"), "name two places"),
+        (PLAIN, ("--write", "-o", "x.toml"), "go together"),
         (PLAIN, ("-o", "x.csv"), "isn't the name of a TOML file"),
         (PLAIN, ("--map", "name=Kernl"), "has no column 'Kernl'(?s:.*)did you mean name=Kernel"),
         (PLAIN, ("--map", "nme=Kernel"), "did you mean name"),

@@ -140,5 +140,5 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     arguments = ("new-format", NAME, "--like", "csv", "--package", tmp_path / "out")
     done = run("-m", "ktrace", *arguments, folder=tmp_path, path=tmp_path)
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["README.md"]

@@ -197,7 +197,7 @@ def test_an_unknown_input_names_the_format_that_failed(installed: Path, tmp_path
     done = ktrace(installed, "convert", tmp_path / "run.log", "-o", tmp_path / "out.jsonl")
     assert done.returncode == 1
     assert "unrecognised format (a text that begins with 'what is this'); the format broken" in done.stderr
-    assert "couldn't be asked: its p" in done.stderr
+    assert "couldn't be probed: its p" in done.stderr
     assert words in done.stderr
 
 
@@ -242,7 +242,7 @@ def test_a_probe_of_ours_that_raises_is_named_and_the_others_go_on(
     assert detail == f"its probe, of ktrace {__version__}, raised IndexError: list index out of range"
     assert report.balanced()
     assert [match.format for match in detect(log) if match.failed] == ["kineto"]
-    with pytest.raises(StrictFailure, match="the format kineto couldn't be asked"):
+    with pytest.raises(StrictFailure, match="the format kineto couldn't be probed"):
         convert(log, tmp_path / "strict.jsonl", strict=True)
     report = convert(log, tmp_path / "folder.jsonl", strict=True, from_="doppler")
     assert "broken-format" not in report.issues

@@ -94,7 +94,7 @@ def test_every_command_answers_as_its_schema_says(tmp_path: Path) -> None:
 
 def test_the_account_and_the_output_are_not_mixed() -> None:
     result = run("convert", STEP, "-o", "-", "--to", "csv", "--format", "json")
-    assert "--format json prints the account where the output goes" in str(result.exception)
+    assert "--format json writes to standard output, as the output itself does" in str(result.exception)
 
 
 def errors(*words: object, **environment: str) -> tuple[int, list[dict[str, Any]]]:
@@ -179,13 +179,13 @@ def test_no_more_bytes_than_asked_for(form: str) -> None:
         assert 0 < len(some.encode()) <= most
         assert (some == whole) is (most == size)
         assert len(some.encode()) > most - 700, "a row more would have fitted"
-    assert "hold no row" in str(run("summary", STEP, "--format", form, "--bytes", 10).exception)
+    assert "hold a row" in str(run("summary", STEP, "--format", form, "--bytes", 10).exception)
 
 
 def test_limits_that_are_wrong() -> None:
     for words, said in (
         (["--tables", "nix"], "there is no table 'nix'"),
-        (["--after", "kernel"], "is no cursor"),
+        (["--after", "kernel"], "isn't a cursor"),
         (["--after", "nix:3"], "there is no table 'nix'"),
         (["--bytes", "900", "--format", "html"], "can't limit html"),
     ):
@@ -234,7 +234,7 @@ def test_a_query_stops_where_nobody_reads_on(tmp_path: Path) -> None:
     assert len(json.loads(json_file.read_text())["rows"]) == 2500, "a file has all"
     for form in ("json", "csv", "jsonl", "table"):
         assert 300 < len(run("query", path, sql, "--format", form, "--bytes", 400).stdout) <= 400, form
-    assert "no cursor of rows" in str(run("query", path, sql, "--after", "kernel:3").exception)
+    assert "a row cursor" in str(run("query", path, sql, "--after", "kernel:3").exception)
 
 
 def test_ratios_have_six_digits_and_times_are_exact() -> None:

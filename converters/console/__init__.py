@@ -158,7 +158,7 @@ def are_stamps(sample: Sample) -> bool:
 
 FORMAT = Format(
     "console",
-    "lines with labels and durations, console.table",
+    "lines with labels and durations, console.table: consoles of WebGPU and WebGL pages, logs",
     patterns=("*.log", "*.txt"),
     probe=probe,
     read="ktrace.converters.console.reader:read",

@@ -47,7 +47,7 @@ def probe(sample: Sample) -> Match | None:
 
 FORMAT = Format(
     "doppler",
-    "Doppler browser log",
+    "Doppler browser log (WebGPU)",
     patterns=("*.log", "*.txt"),
     probe=probe,
     read="ktrace.converters.doppler.reader:read",

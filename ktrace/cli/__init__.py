@@ -28,7 +28,7 @@ COMMANDS = {
     "view": "Open traces in the Perfetto UI.",
     "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "summary": "Show where the time went.",
-    "check": "Check whether a recording is whole and sound, before its figures are believed.",
+    "check": "Check whether a recording is complete and consistent, before you trust its figures.",
     "diff": "Show what changed between two traces, and which changes exceed noise.",
     "query": "Answer a question in SQL about any input.",
     "mcp": "MCP server for AI agents: answers about traces.",
@@ -49,12 +49,21 @@ COMMANDS = {
 _CALLED = {
     **dict.fromkeys(("open", "show", "ui", "display"), "view"),
     **dict.fromkeys(("top", "stats", "analyze", "analyse", "report", "profile"), "summary"),
+    "kernels": "summary --by kernel",
+    **dict.fromkeys(("gate", "threshold"), "diff --fail-over"),
     **dict.fromkeys(("export", "import", "to"), "convert"),
     **dict.fromkeys(("compare", "regression"), "diff"),
     **dict.fromkeys(("sql", "ask"), "query"),
     **dict.fromkeys(("join", "combine"), "merge"),
     **dict.fromkeys(("inspect", "describe", "detect"), "info"),
     **dict.fromkeys(("lint", "verify", "doctor"), "check"),
+}
+
+#: What other tools call an option -> the option.
+_OPTIONS_CALLED = {
+    **dict.fromkeys(("--threshold", "--max-regression", "--tolerance", "--fail-on-regression"), "--fail-over"),
+    **dict.fromkeys(("--limit", "--n", "--head"), "--top"),
+    **dict.fromkeys(("--group-by", "--groupby", "--sort-by"), "--by"),
 }
 
 #: Commands that stand in the module of another.
@@ -92,10 +101,13 @@ class Commands(click.Group):
         except click.NoSuchOption as error:  # such as --json, where --format takes that form
             options = error.ctx.command.params if error.ctx else ()
             forms = next((getattr(one.type, "choices", ()) for one in options if one.name == "format_"), ())
+            meant = _OPTIONS_CALLED.get(error.option_name, "")
             if (form := error.option_name.lstrip("-")) in forms:
-                said = f"No such option '{error.option_name}'. Did you mean '--format {form}'?"
-                raise click.NoSuchOption(error.option_name, said, ctx=error.ctx) from None
-            raise
+                meant = f"--format {form}"
+            elif not any(meant in one.opts for one in options):
+                raise
+            said = f"No such option '{error.option_name}'. Did you mean '{meant}'?"
+            raise click.NoSuchOption(error.option_name, said, ctx=error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

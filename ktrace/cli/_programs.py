@@ -41,7 +41,9 @@ def json_errors_enabled() -> bool:
 def check_account(format_: str, output: str) -> None:
     """Raises UsageError if the account and the output would both go to standard output."""
     if format_ == "json" and output == "-":
-        raise UsageError("--format json prints the account where the output goes", remedy="-o FILE, or --report R.json")
+        raise UsageError(
+            "--format json writes to standard output, as the output itself does", remedy="-o FILE, or --report R.json"
+        )
 
 
 def note_line(line: str, facts: Mapping[str, object]) -> str:

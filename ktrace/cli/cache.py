@@ -14,8 +14,8 @@ from ktrace.cli._programs import json_option
 def command(format_: str, clear: bool) -> None:
     """Show or clear the cache of inputs that were viewed, so that they open at once the next time.
 
-    KTRACE_CACHE names another folder. What wasn't opened for 30 days is removed, and the longest unopened where the
-    folder has more than 8 GB.
+    KTRACE_CACHE sets another folder. Entries that weren't opened for 30 days are removed; above 8 GB, those that were
+    opened least recently go first.
 
     \b
     ktrace cache
@@ -38,12 +38,12 @@ def command(format_: str, clear: bool) -> None:
         put_answer("cache", {"folder": str(folder) if folder else None, "cleared": clear, "traces": traces})
         return
     if folder is None:
-        print_line(f"nothing is kept: {cache.FOLDER} is {cache.OFF}")
+        print_line(f"the cache is off: {cache.FOLDER} is {cache.OFF}")
         return
     if shown:
         names = [escape_controls(", ".join(one.inputs)) or "(damaged, or of another version)" for one in shown]
         times = [f"{when.astimezone():%Y-%m-%d %H:%M}" for when in used]
         sizes = [size(one.size) for one in shown]
-        print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))
+        print_table(("input", "size", "last opened"), list(zip(names, sizes, times, strict=True)))
     kept, total = counted(len(shown), "trace"), size(sum(one.size for one in shown))
     print_line(f"{kept}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")

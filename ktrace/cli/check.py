@@ -19,11 +19,10 @@ from ktrace.tables import escape_controls
 @selection_options(AskOptions)
 @click.pass_context
 def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection: Selection) -> None:
-    """Check whether a recording is whole and sound, before its figures are believed.
+    """Check whether a recording is complete and consistent, before you trust its figures.
 
-    Looks for lost records, clocks that contradict each other, times that were never set, tables and groups of ranks
-    of which a part is missing, errors of the profiler itself, several runs in one input. The exit code is 3 if a
-    check fails.
+    Looks for lost records, clocks that contradict each other, times that were never set, incomplete tables and groups
+    of ranks, errors of the profiler itself, several runs in one input. The exit code is 3 if a check fails.
     """
     tune_allocator()
     import_pyarrow()
@@ -52,5 +51,5 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
 
 
 def _result(broken: int, partial: int) -> str:
-    failed = f"{broken:,} check{'s fail' if broken != 1 else ' fails'}" if broken else "no check fails"
+    failed = f"{broken:,} check{'s fail' if broken != 1 else ' fails'}" if broken else "no failed checks"
     return failed + (f", {counted(partial, 'remark')}" if partial else "")

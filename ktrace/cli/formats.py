@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("words", metavar="[WORD]...", nargs=-1)
 @json_option
 def command(words: tuple[str, ...], format_: str) -> None:
-    """List the formats that ktrace reads and writes, and their usual file names; with WORDs those that have all.
+    """List the formats that ktrace reads and writes, and their usual file names; with WORDs, those that match.
 
     \b
     ktrace formats nsys
@@ -79,7 +79,7 @@ def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:
 
     alike = [name for word in words for name in near(word, [fmt.name for fmt in formats], 3)]
     meant = f"; did you mean {' or '.join(dict.fromkeys(alike))}?" if alike else ""
-    print_line(f"no format has the words {escape_controls(' '.join(words))}{meant}", err=True)
+    print_line(f"no format matches {escape_controls(' '.join(words))}{meant}", err=True)
 
 
 @click.command("schema")

@@ -118,7 +118,7 @@ def _tell_why(info: Info, selection: Selection) -> None:
     failures = dict(noted.places) if noted else {}
     failures |= {match.format: match.reason for match in info.matches if match.failed}
     for name, reason in failures.items():
-        print_line(f"warning: the format {name} couldn't be asked: {escape_controls(reason)}", err=True)
+        print_line(f"warning: the format {name} couldn't be probed: {escape_controls(reason)}", err=True)
 
 
 def _tell_sources(info: Info) -> None:
@@ -146,19 +146,29 @@ def _tell_sources(info: Info) -> None:
 
 
 def _device_lines(devices: list[Entry]) -> list[str]:
-    """Returns a line for each group of devices with the same facts: `devices 0, 1: NVIDIA H100 (api cuda, ...)`."""
-    alike: defaultdict[str, list[str]] = defaultdict(list)
+    """Returns a line for each group of devices with the same facts: `devices 0, 1: NVIDIA H100 (api cuda, ...)`.
+
+    A number behind the name, as in `GPU 3`, tells no devices apart: theirs does.
+    """
+    alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for device in devices:
         facts = ", ".join(f"{escape_controls(name)} {_fact(name, value)}" for name, value in device.facts.items())
-        host = device.key.get("host")
-        number = f"{device.key.get('device', '')}" + (f" of {escape_controls(host)}" if host else "")
-        alike[escape_controls(device.name or "unnamed") + (f" ({facts})" if facts else "")].append(number)
+        host, number = device.key.get("host"), str(device.key.get("device", ""))
+        name = escape_controls(device.name or "unnamed").removesuffix(f" {number}")
+        of = f" of {escape_controls(host)}" if host else ""
+        alike[of, name + (f" ({facts})" if facts else "")].append(number)
     return [
-        f"device{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_NUMBERS])}"
-        + (f" and {len(numbers) - _NUMBERS:,} more" if len(numbers) > _NUMBERS else "")
-        + f": {what}"
-        for what, numbers in list(alike.items())[:_NUMBERS]
+        f"device{'s' if len(numbers) > 1 else ''} {_numbers(numbers)}{of}: {what}"
+        for (of, what), numbers in list(alike.items())[:_NUMBERS]
     ]
+
+
+def _numbers(numbers: list[str]) -> str:
+    """Returns the numbers of devices as text: `0, 2`, `0 to 7`."""
+    if len(numbers) > 2 and numbers == [str(int(numbers[0]) + place) for place in range(len(numbers))]:
+        return f"{numbers[0]} to {numbers[-1]}"
+    more = f" and {len(numbers) - _NUMBERS:,} more" if len(numbers) > _NUMBERS else ""
+    return ", ".join(numbers[:_NUMBERS]) + more
 
 
 def _fact(name: str, value: object) -> str:

@@ -66,7 +66,7 @@ def command(
     ktrace map run.log --line 12,14,19              a pattern of lines such as these
     """
     if write and output:
-        raise UsageError("--write and -o name two places", remedy="leave out one of them")
+        raise UsageError("--write and -o can't go together", remedy="leave out one of them")
     if path == "-":
         raise UsageError("standard input can be read only once", remedy="save it to a file first")
     map_ = None if selection.map is None else str(selection.map)
@@ -95,7 +95,7 @@ def command(
         print_line(f"{place}: written", err=True)
     else:
         print_line()
-        print_line("nothing is written. To keep it next to the file, or to use it once:")
+        print_line("nothing was written. To keep it next to the file, or to use it once:")
         given = "".join(f" --line {_shell(line)}" for line in lines) + (f" --map {_shell(map_)}" if map_ else "")
         print_line(f"  ktrace map {shlex.quote(path)}{given} --write")
         print_line(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
@@ -199,7 +199,7 @@ def _show_rows(trial: Trial) -> None:
     if span := trial.span:
         first, last, busy = span
         share = f", {busy / (last - first):.1%} of that in these rows together" if last > first else ""
-        print_line(f"they extend over {duration(last - first)}{share}")
+        print_line(f"they span {duration(last - first)}{share}")
 
 
 def _cell(name: str, value: Any, trial: Trial) -> str:

@@ -117,7 +117,7 @@ def new_format(name: str, like: str) -> NewFormat:
 def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
     """Lays the format into a checkout of ktrace and returns what was made and changed.
 
-    Raises UsageError where `root` isn't one, and where a file is there already.
+    Raises UsageError where `root` isn't one, and where a file already exists.
     """
     formats = root / "converters/formats.py"
     if not formats.is_file() or not (root / "tests/test_contract.py").is_file():
@@ -185,7 +185,7 @@ def _inserted(path: Path, line: str, place: Callable[[list[str]], int | None]) -
 def _write(made: dict[Path, bytes], changed: dict[Path, bytes]) -> list[Path]:
     """Writes the files: those that are new, and those that are changed."""
     if there := [path for path in made if path.exists()]:
-        raise UsageError(f"{there[0]} is there already", remedy="choose another name, or remove it first")
+        raise UsageError(f"{there[0]} already exists", remedy="choose another name, or remove it first")
     for path, data in (made | changed).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -58,7 +58,8 @@ _TOP_OF_TREE = 30
     callback=listed(str),
     help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run; by what "
     "launched it on the host: op, shape, module, range, pass. Or ask: api, idle, breakdown, collective, "
-    "roofline, critical-path, phase, batch, request, memory, launch, limits, duration, copy, sequence, queue, wait.",
+    "roofline, critical-path, phase, batch, request, memory, counter, energy, inside, launch, limits, duration, copy, "
+    "sequence, queue, wait.",
 )
 @click.option("--tree", is_flag=True, help="Nest what --by names of range, module, op and kernel: the call tree.")
 @click.option(
@@ -71,7 +72,7 @@ _TOP_OF_TREE = 30
 )
 @click.option("--full", is_flag=True, help="All tables, instead of the answer on one screen.")
 @limit_options()
-@click.option("--unclassified", is_flag=True, help="List the kernels whose operation no rule knows.")
+@click.option("--unclassified", is_flag=True, help="List the kernels that no rule of operations matches.")
 @click.option(
     "--peaks",
     metavar="FILE",

@@ -37,10 +37,10 @@ TIMEOUT = 600
 @click.option(
     "--overview/--full",
     default=None,
-    help="Show the overview first, or all at once; the default is an overview of more than 300,000 rows.",
+    help="Show the overview first, or everything at once; by default an overview above 300,000 rows.",
 )
 @click.option("--engine", is_flag=True, help="Let Perfetto's engine on this machine load all of it; implies --full.")
-@click.option("--no-cache", is_flag=True, help="Don't keep what was read for the next time.")
+@click.option("--no-cache", is_flag=True, help="Don't cache what was read.")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
     "--timeout",
@@ -67,8 +67,8 @@ def command(
     """Open traces in the Perfetto UI, large ones by an overview of the whole run.
 
     IN is converted if necessary, then served from this machine to your browser until the browser has fetched it. The
-    clocks of several inputs are aligned, as by `ktrace merge`. Of more than 300,000 rows an overview opens, and in it
-    any part of the run in the Perfetto UI.
+    clocks of several inputs are aligned, as by `ktrace merge`. Above 300,000 rows an overview opens first; from
+    it, any part of the run opens in the Perfetto UI.
 
     \b
     ktrace view run.log
@@ -133,7 +133,9 @@ def _ensure_engine() -> None:
     except MissingEngine:
         if not (sys.stdin and sys.stdin.isatty()):
             raise
-        question = "No Perfetto engine is on this machine. Let the package perfetto fetch the one it names?"
+        question = (
+            "There is no Perfetto engine on this machine. Let the package perfetto download the one that it uses?"
+        )
         if not click.confirm(question, err=True):
             raise
         fetch()

@@ -268,7 +268,7 @@ def folder_keys(by: str | Sequence[str]) -> tuple[str, ...]:
     keys = tuple(key.strip() for key in (by.split(",") if isinstance(by, str) else by))
     names = ", ".join(FOLDERS)
     if unknown := [key for key in keys if key not in FOLDERS]:
-        raise UsageError(f"a dataset has no folders by {unknown[0]!r}", expected=names)
+        raise UsageError(f"a dataset can't have folders by {unknown[0]!r}", expected=names)
     if not keys or len(set(keys)) < len(keys):
         raise UsageError("--by needs at least one key, and each only once", expected=names)
     return keys
@@ -310,7 +310,7 @@ def _prepared(store: Store) -> Iterator[dict[str, int]]:
         raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
     files = store.files()
     if any(not name.startswith(f"{TEMPORARY}/") for name in files) and not is_dataset(files):
-        raise OutputError("is a folder with other files in it", path=store.path, remedy="another name with -o")
+        raise OutputError("is a folder that contains other files", path=store.path, remedy="another name with -o")
     with ExitStack() as stack:
         try:
             stack.enter_context(store.alone())

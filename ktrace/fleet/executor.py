@@ -31,7 +31,9 @@ from ktrace.scratch import scratch_folder
 PATIENCE = 300
 _BETWEEN = 2
 
-_DIED = "its process died twice, the second time while reading this file alone: it may need more memory than there is"
+_DIED = (
+    "its process died twice, the second time while reading this file alone: it may need more memory than is available"
+)
 
 
 def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, None]:

@@ -315,9 +315,9 @@ def note_failures(matches: list[Detected], source: Source, report: Report | None
             report.issue("broken-format", match.format, match.reason, rows=0)
         if report.strict:
             raise StrictFailure(
-                f"the format {match.format} couldn't be asked: {match.reason}",
+                f"the format {match.format} couldn't be probed: {match.reason}",
                 path=source.path,
-                remedy="name the format of the input with --from, which asks no other, or leave out --strict",
+                remedy="name the format of the input with --from, so that no other is probed, or leave out --strict",
             )
 
 
@@ -338,7 +338,7 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
     if not claims:
         error = _unknown(source, sample, [match for match in matches if not match.failed])
         error.what += "".join(
-            f"; the format {match.format} couldn't be asked: {match.reason}" for match in matches if match.failed
+            f"; the format {match.format} couldn't be probed: {match.reason}" for match in matches if match.failed
         )
         raise error
     best = claims[0]
@@ -455,7 +455,7 @@ def _seen(sample: Sample) -> str:
         return "an SQLite database with " + (_listed("tables", list(sample.tables)) if sample.tables else "no table")
     if sample.text is None:
         if sample.name.lower().endswith(DATABASES):
-            return "it doesn't begin as an SQLite database does: it may be encrypted, or something else"
+            return "it doesn't start like an SQLite database: it may be encrypted, or something else"
         return f"binary data that begins with the bytes {sample.head[:8].hex(' ')}"
     if sample.is_json and (keys := _keys(sample.text)):
         what = "a JSON list of objects" if sample.text.lstrip().startswith("[") else "a JSON object"

@@ -116,7 +116,7 @@ def each_once(inputs: Sequence[_Any], report: Report) -> list[_Any]:
         elif place in left:
             again = left[place].path
             report.issue(
-                "same-run", one.path, "is named twice" if again == one.path else f"is the same file as {again}"
+                "same-run", one.path, "is given twice" if again == one.path else f"is the same file as {again}"
             )
         else:
             left[place] = one
@@ -270,7 +270,7 @@ def _without_exported(inputs: list[Input], report: Report) -> list[Input]:
 def _no_input(path: Path, output: str | None) -> str:
     """Returns why a file of a folder isn't an input at all, '' if it may be."""
     if not path.is_file():
-        return "is a broken link" if path.is_symlink() else "isn't a plain file"
+        return "is a broken link" if path.is_symlink() else "isn't a regular file"
     if output and Path(output).exists():
         written = Path(output).resolve()
         if written in (path.resolve(), *path.resolve().parents):

@@ -181,7 +181,7 @@ class ColumnMap(msgspec.Struct, frozen=True):
             if one in cells and (both := [other for other in others if other in cells]):
                 raise self.error(f"it has both {one} and {both[0]}", remedy="leave out one of them")
         if "start" in cells and (figures := [name for name in OF_MANY if name in cells]):
-            why = f"{figures[0]} is a figure of many occurrences, but rows with a start are single events"
+            why = f"{figures[0]} is a statistic of many occurrences, but rows with a start are single events"
             raise self.error(why, remedy=f"leave out {figures[0]}: its column becomes an argument")
         if "start" not in cells and not any(name in cells for name in (*FIGURES, "count")):
             given = next((name for name in ("dur", "end") if name in cells), None)

@@ -149,7 +149,9 @@ class Local:
         with locked(folder) as is_ours:
             if not is_ours:
                 raise OutputError(
-                    "another `ktrace batch` is writing this dataset", path=self.path, remedy="wait until it has ended"
+                    "another `ktrace batch` is writing this dataset",
+                    path=self.path,
+                    remedy="wait until it has finished",
                 )
             yield
 

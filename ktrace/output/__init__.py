@@ -91,10 +91,8 @@ class Sink:
         if is_folder and not self.is_folder:
             raise OutputError("is a folder", path=self.path, expected="a file name", remedy="name a file in it")
 
-    def _exists(self, when: str = "already") -> OutputError:
-        return OutputError(
-            f"exists {when}", path=self.path, remedy="--overwrite (in Python overwrite=True), or another name"
-        )
+    def _exists(self, what: str = "already exists") -> OutputError:
+        return OutputError(what, path=self.path, remedy="--overwrite (in Python overwrite=True), or another name")
 
     def _check_folder(self, target: Path) -> None:
         """Raises OutputError unless the folder is empty, or contains only Parquet files and may be overwritten.
@@ -103,7 +101,7 @@ class Sink:
         """
         inside = sorted(target.iterdir())
         if any(path.suffix != ".parquet" or path.is_symlink() or not path.is_file() for path in inside):
-            raise OutputError("is a folder with other files in it", path=self.path, remedy="another name with -o")
+            raise OutputError("is a folder that contains other files", path=self.path, remedy="another name with -o")
         if inside and not self._overwrite:
             raise self._exists()
         names = {f"{record}.parquet" for record in RECORDS}
@@ -163,7 +161,7 @@ class Sink:
             else:
                 self._temporary.replace(self._target)
         except FileExistsError:
-            raise self._exists("by now: it appeared during the conversion") from None
+            raise self._exists("now exists: it appeared during the conversion") from None
         finally:
             self.release()
 

@@ -80,7 +80,7 @@ class NumberedOutputs:
             recover(self._folder.resolve())
         if (existing := self._existing()) and not overwrite:
             raise OutputError(
-                "exists already",
+                "already exists",
                 path=str(existing[0]),
                 remedy="--overwrite (in Python overwrite=True), or another name",
             )
@@ -131,7 +131,7 @@ class NumberedOutputs:
                 )
         except FileExistsError as error:
             raise OutputError(
-                "exists by now: it appeared during the conversion",
+                "now exists: it appeared during the conversion",
                 path=error.filename2 or error.filename,
                 remedy="--overwrite (in Python overwrite=True), or another name",
             ) from None

@@ -331,7 +331,7 @@ def waits(uses: Sequence[DeviceUse]) -> Section | None:
         if spreads:
             lists.append((title, _spreads(spreads)))
     most = f" Of {len(uses):,} devices those with the most." if len(uses) > MANY else ""
-    hint = f"A line at the median, a ring at the 95th percentile, on to the longest.{most}"
+    hint = f"Line: median; ring: 95th percentile; right end: maximum.{most}"
     return Section("waits", "Waits", hint, [Lists(lists)]) if lists else None
 
 

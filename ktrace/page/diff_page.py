@@ -27,8 +27,8 @@ _CHANGES, _OPERATIONS, _DEVICES = 20, 14, 16
 _COLOURS = {
     "more": "slower",
     "less": "faster",
-    "more unsure": "slower, perhaps by chance",
-    "less unsure": "faster, perhaps by chance",
+    "more unsure": "slower, perhaps noise",
+    "less unsure": "faster, perhaps noise",
     "unclear": "within noise",
 }
 
@@ -78,7 +78,7 @@ def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
     if undrawn := len(rows) - len(drawn):
         lines.append(BarRow(named(f"{undrawn:,} more, changed less or not at all"), rest=True))
     each = " of one step" if diff.per == "step" else ""
-    hint = f"The largest changes{each}: to the right slower, to the left faster."
+    hint = f"The largest changes{each}: right is slower, left is faster."
     used = {_colour(change) for change in drawn}
     colours = Legend([(text, colour) for colour, text in _COLOURS.items() if colour in used])
     return Section(f"by-{by}", f"Changes by {heading_of(by, diff.b.work)}", hint, [Bars(lines, "names"), colours])
@@ -94,7 +94,7 @@ def _operations(diff: Diff) -> Section | None:
         drawn = pair(change.total_a, change.total_b, longest, _tooltip(change, diff))
         lines.append(BarRow(named(change.key), drawn, _percent(change), f" {brief(change.total_b, diff.unit)}"))
     colours = Legend([(f"before: {diff.name_a}", "before"), (f"after: {diff.name_b}", "after")])
-    return Section("operations", "Operations before and after", "The heaviest first.", [Bars(lines), colours])
+    return Section("operations", "Operations before and after", "Longest first.", [Bars(lines), colours])
 
 
 def _devices(diff: Diff) -> Section | None:

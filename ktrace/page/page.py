@@ -47,9 +47,7 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
     notes = list(subject.notes) if subject else []
     verdict = [row[0] for table in tables if table.sentences for row in table.rows]
     tables = [table for table in tables if not table.sentences]
-    opened = [table.name for table in tables if table.name.partition(" ")[0] in _OPEN] or [
-        table.name for table in tables[:1]
-    ]
+    opened = _opened([table.name for table in tables], [*getattr(subject, "answers", ())])
     style, script = read_part("page.css"), read_part("page.js")
     text = (
         _environment()
@@ -72,6 +70,14 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
         )
     )
     return f"{text}\n"
+
+
+def _opened(names: list[str], asked: list[str]) -> list[str]:
+    """The tables that are open at first: of kernels and operations; without these the answers to what was asked."""
+    for first in (_OPEN, asked):
+        if opened := [name for name in names if name.partition(" ")[0] in first]:
+            return opened
+    return names[:1]
 
 
 @cache

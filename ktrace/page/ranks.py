@@ -109,7 +109,7 @@ def _hint(summary: Summary, size: int, per: float) -> str:
     each = "step" if summary.steps else "sixtieth of the recording of a device"
     words = [f"From left to right each {each}"]
     words += [f", {per:.3g} of them in a column" if per > 1 else "", "; from top to bottom each rank. "]
-    words += ["The deeper the colour, the longer the time beside the median (deepest from 1.5 times it on)"]
+    words += ["The darker, the longer the time compared with the median (darkest from 1.5 times the median)"]
     words += [f"; a line is {size:,} ranks, with the most compute and the least waiting of any." if size > 1 else "."]
     return "".join(words)
 

@@ -152,7 +152,7 @@ def _operations(summary: Summary, colours: dict[str, str], place: str = "", of: 
     groups = summary.groups.get("operation", [])
     if not groups:
         return None
-    hint = "Share of all work, the heaviest first."
+    hint = "Share of all work, longest first."
     drawn = _groups(summary, groups, _OPERATIONS, colours)
     return Section(f"operations{place}", f"By operation{of}", hint, [drawn])
 
@@ -202,7 +202,7 @@ def _kernels(summary: Summary, place: str = "", of: str = "") -> Section | None:
     call, title = _CALLED.get(summary.work, ("launch", "Top kernels"))
     hint = "Share of all work."
     if axis:
-        hint += f" On the right the time of one {call}: a line at the median, a ring at the 95th percentile."
+        hint += f" Right: the time of one {call}, its median (line) and 95th percentile (ring)."
     bars = Bars(rows, "kernels" if axis else "names", head=axis.ticks() if axis else None)
     return Section(f"kernels{place}", f"{title}{of}", hint, [bars])
 
@@ -360,7 +360,7 @@ def idle(summary: Summary) -> Section | None:
     if not whole:
         return None
     lists = [("cause", _bars(causes, whole)), ("CPU activity during gaps", _bars(spans, whole))]
-    hint = "Shares of the time in which devices had nothing to do between their first and their last work."
+    hint = "Shares of idle time, between the first and the last work of a device."
     return Section("idle", "Why devices are idle", hint, [Lists([(title, bars) for title, bars in lists if bars.rows])])
 
 
@@ -374,7 +374,7 @@ def memory(summary: Summary) -> Section | None:
     if not isinstance(answer, MemoryAnswer):
         return None
     plots = [_memory(use) for use in answer.places[:_PLACES] if len(use.times) > 1 and use.peak > 0]
-    hint = "The most that is allocated in each part of the time; the line is what the allocator has reserved."
+    hint = "Peak of allocated memory in each interval; the line is what the allocator has reserved."
     return Section("memory", "Memory", hint, plots) if plots else None
 
 

@@ -105,7 +105,8 @@ class Selection:
         False,
         "--repair-clock",
         "",
-        "Move the times of devices whose work begins before the calls that launched it, by the least that repairs it.",
+        "Move the times of devices whose work begins before the calls that launched it, by the smallest shift that "
+        "repairs it.",
         more="Clocks that agree aren't moved; a note says by how much others are, and how sure that is.",
         link="[More](check.md#repairing-a-clock)",
     )

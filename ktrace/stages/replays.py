@@ -511,15 +511,15 @@ def _why(replay: Replay, captures: Sequence[Capture]) -> str:
             return "CUDA calls don't name kernels, and the replay has several streams"
         counts = sorted({len(capture.works) for capture in captures})
         if pieces in counts:
-            return "CUDA calls don't name kernels, and the copies and sets of the captures are at other places"
+            return "CUDA calls don't name kernels, and the copies and memsets of the captures are in different places"
         shown = ", ".join(map(str, counts[:5])) + (", ..." if len(counts) > 5 else "")
-        return f"CUDA calls don't name kernels, and the captures have {shown} calls for {pieces:,} pieces of work"
+        return f"CUDA calls don't name kernels, and the captures have {shown} calls for {pieces:,} device activities"
     furthest = max((_walk(replay.streams, capture.works) for capture in captures), key=lambda one: sum(map(len, one)))
     stream = next(n for n, works_of in enumerate(replay.streams) if len(furthest[n]) < len(works_of))
     names = {COPY: "a copy", SET: "a set"}
     work = replay.streams[stream][len(furthest[stream])]
     matching = sum(map(len, furthest))
-    return f"no capture goes on to {names.get(work, work)} after {matching:,} of {pieces:,} pieces of work"
+    return f"no capture goes on to {names.get(work, work)} after {matching:,} of {pieces:,} device activities"
 
 
 _STAGE = "captures"

@@ -380,7 +380,9 @@ class Limits:
             return None, 0
         name, _, begin = self.after.rpartition(":")
         if not name or not begin.isdecimal() or len(begin) > _DIGITS:
-            raise UsageError(f"'{self.after}' is no cursor", expected="TABLE:ROWS, as `next` has it, such as kernel:10")
+            raise UsageError(
+                f"'{self.after}' isn't a cursor", expected="TABLE:ROWS, as `next` has it, such as kernel:10"
+            )
         return name.replace(" ", "_"), int(begin)
 
 
@@ -412,7 +414,7 @@ def fitted(tables: Sequence[Table], render: Callable[[Sequence[Table]], str], mo
     low, high, fitting = 0, 16, text(0)
     if not fits(fitting):
         least = len(fitting.encode("utf-8", "backslashreplace"))
-        raise UsageError(f"{most:,} bytes hold no row", expected=f"at least {least:,}", remedy="fewer --tables")
+        raise UsageError(f"{most:,} bytes can't hold a row", expected=f"at least {least:,}", remedy="fewer --tables")
     while low < every:  # first twice as many each time, then by halves
         tried = text(min(high, every))
         if not fits(tried):

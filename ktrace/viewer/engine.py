@@ -62,7 +62,7 @@ def find() -> Path:
         program = Path(named)
         if not program.is_absolute() or which(program) is None:
             raise KtraceError(
-                "is no program",
+                "isn't a program",
                 path=named,
                 where=VARIABLE,
                 expected=f"the full path of Perfetto's {PROGRAM}",
@@ -81,7 +81,7 @@ class MissingEngine(KtraceError):
 
     def __init__(self) -> None:
         super().__init__(
-            "no Perfetto engine on this machine for --engine",
+            "there is no Perfetto engine on this machine for --engine",
             expected=f"{PROGRAM} in {VARIABLE}, on PATH, or fetched by the package perfetto",
             remedy=f"let `ktrace view --engine` fetch one when it asks in a terminal, or name one in {VARIABLE}",
         )
@@ -143,7 +143,7 @@ class Engine:
         answer = self._output_of(*self._serves, asked=_GET_STATUS)
         start = answer.find(_STATUS)
         if start < 0:
-            raise self._error("doesn't answer as Perfetto's engine does")
+            raise self._error("doesn't respond like Perfetto's engine")
         size, start = varint(answer, start + len(_STATUS))
         return answer[start : start + size]
 

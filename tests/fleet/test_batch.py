@@ -291,7 +291,7 @@ def test_a_rank_that_only_the_path_says_is_a_fact_and_can_be_asked_for(runs: Pat
 def test_wrong_uses_say_so(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(ktrace.InputError, match="no file matches this pattern"):
         ktrace.batch(f"{runs}/*.nothing", tmp_path / "out")
-    with pytest.raises(ktrace.OutputError, match="folder with other files"):
+    with pytest.raises(ktrace.OutputError, match="folder that contains other files"):
         ktrace.batch(f"{runs}/**/*.json", runs)
     with pytest.raises(ktrace.OutputError, match="is a file"):
         ktrace.batch(f"{runs}/**/*.json", runs / "a b/rank0.json")

@@ -105,7 +105,7 @@ def test_what_is_not_there_is_an_error(store: Any, tmp_path: Path) -> None:
     with pytest.raises(ktrace.KtraceError) as error:
         ktrace.batch("s3://traces/in/*/rank*.json", "s3://no-such-bucket/run.parquet/")
     assert error.value.path == "s3://no-such-bucket/run.parquet/"
-    with pytest.raises(ktrace.OutputError, match="folder with other files"):
+    with pytest.raises(ktrace.OutputError, match="folder that contains other files"):
         ktrace.batch("s3://traces/in/*/rank*.json", "s3://traces/in/")
 
 

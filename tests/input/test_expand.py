@@ -103,7 +103,7 @@ def test_what_is_no_file_is_noted(tmp_path: Path) -> None:
     trace = ktrace.read(folder)
     assert trace.events["name"].tolist() == ["step0", "step1", "step2"]
     places = [(Path(where).name, why) for where, why in trace.report.issues["no-trace"].places]
-    assert places == [("gone.json", "is a broken link"), ("pipe.json", "isn't a plain file")]
+    assert places == [("gone.json", "is a broken link"), ("pipe.json", "isn't a regular file")]
 
 
 def test_a_folder_of_reports_that_only_their_tool_reads_says_how_to_export_them(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_file_counts_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest
         trace = ktrace.read([one, again])
         assert trace.events["name"].tolist() == ["step0"], again
         ((where, why),) = trace.report.issues["same-run"].places
-        assert (where, why) == (again, "is named twice" if again == one else f"is the same file as {one}")
+        assert (where, why) == (again, "is given twice" if again == one else f"is the same file as {one}")
         assert trace.report.balanced()
     for names in (["run", one], [one, "run"], ["run", "linked"], ["run/*/*.json", "run/rank0/*"], ["run", "run/"]):
         assert sorted(ktrace.read(names).events["name"]) == ["step0", "step1", "step2"], names
@@ -192,4 +192,4 @@ def test_keys_of_object_stores_are_literal() -> None:
     report = Report()
     urls = ["s3://b/a/x", "s3://b/a//x", "s3://b/a/./x", "s3://b/a/../x", "s3://b/a//x"]
     assert [one.path for one in each_once([Input(url) for url in urls], report)] == urls[:4]
-    assert report.issues["same-run"].places == [("s3://b/a//x", "is named twice")]
+    assert report.issues["same-run"].places == [("s3://b/a//x", "is given twice")]

@@ -167,7 +167,7 @@ def test_a_pipe_that_a_pattern_finds_is_no_input(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.log")
     rows, said = read(tmp_path / "*.log")
     assert rows
-    assert "pipe.log isn't a plain file" in said
+    assert "pipe.log isn't a regular file" in said
     (tmp_path / "run.log").unlink()
     assert "pipe.log" in read(tmp_path / "*.log")[1]
 

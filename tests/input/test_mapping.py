@@ -62,7 +62,7 @@ def test_a_pair_is_a_column_a_unit_or_a_constant(text: str, name: str, cell: Cel
         ("name=a", "neither a start nor a figure"),
         ("name=a,start=b,dur=c,end=d", "both dur and end"),
         ("name=a,start=b,grid=c,grid_x=d", "both grid and grid_x"),
-        ("name=a,start=b,total=c", "total is a figure of many occurrences"),
+        ("name=a,start=b,total=c", "total is a statistic of many occurrences"),
         ("name=a,start='5'", "start is a constant"),
         ("name=a,start=", "start has no column"),
         ("name=a,name=b", "name occurs twice"),

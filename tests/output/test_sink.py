@@ -53,7 +53,7 @@ def test_a_full_disk_is_explained() -> None:
 def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
     target.write_text("mine")
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         Sink(str(target))
     with writing(Sink(str(target), overwrite=True)) as sink:
         sink.open().write(b"new")
@@ -73,7 +73,7 @@ def test_a_folder_of_ours_is_replaced_when_asked(tmp_path: Path) -> None:
         with writing(Sink(str(target), overwrite=overwrite, folder=True)) as sink:
             sink.open("events.parquet").write(text)
     assert (target / "events.parquet").read_bytes() == b"2 ktrace.version"
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         Sink(str(target), folder=True)
 
 

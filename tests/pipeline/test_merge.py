@@ -172,7 +172,7 @@ def test_a_copy_beside_a_file_and_one_alone(tmp_path: Path) -> None:
     assert [said["source"][-2:] for said in report.alignment] == ["k0", "#2"]
     assert len(rows(tmp_path / "two.parquet")) == 50
     report = ktrace.merge([RANKS[0], RANKS[0]], tmp_path / "once.parquet")
-    assert report.issues["same-run"].places == [(str(RANKS[0]), "is named twice")]
+    assert report.issues["same-run"].places == [(str(RANKS[0]), "is given twice")]
     assert len(rows(tmp_path / "once.parquet")) == 25
     ktrace.merge([RANKS[0]], tmp_path / "one.parquet")
     assert [(row["name"], row["ts"], row["dur"]) for row in rows(tmp_path / "one.parquet")] == times(RANKS[0], tmp_path)

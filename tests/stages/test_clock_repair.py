@@ -193,8 +193,8 @@ def test_the_report_says_by_how_much_and_how_sure_that_is(tmp_path: Path) -> Non
     (found,) = summary.checks
     assert found.code == "check.clock_repaired"
     assert sentence(found).startswith(
-        "The times of device 0 were moved by 15.0 us, the least by which no work begins before its call; "
-        "up to 20.0 us more is possible, as calls that waited for the device tell."
+        "The times of device 0 were moved by 15.0 us, the smallest shift after which no work starts before its call; "
+        "up to 20.0 us more is possible, judging by the calls that waited for the device."
     )
     late = next(one for one in summary.findings if one.code == "idle.host_late")
     assert late.doubts == ["check.clock_repaired"]

@@ -270,7 +270,7 @@ def test_begins_and_ends_are_slices_before(tmp_path: Path) -> None:
         (Crop(range="ProfilerStep#2"), ["no range is called 'ProfilerStep#2'", "ProfilerStep#1"]),
         (Crop(range="gemm"), ["no range is called 'gemm'", "ProfilerStep#0"]),
         (Crop(around="gem"), ["no event is called 'gem'", "such as gemm"]),
-        (Crop("400ns..", step=0), ["nothing is in all of the selected parts"]),
+        (Crop("400ns..", step=0), ["no row is in all of the selected parts"]),
     ],
 )
 def test_what_is_not_there_is_told(tmp_path: Path, wanted: Crop, words: list[str]) -> None:

@@ -203,7 +203,8 @@ def test_a_kernel_that_does_not_match_leaves_its_replay_alone(tmp_path: Path) ->
     assert found == [None] * 6 + REPLAY + [None]
     assert report.issues["uncaptured"].rows == 6
     assert (
-        report.issues["uncaptured"].places[0][1] == "no capture goes on to another_kernel after 4 of 6 pieces of work"
+        report.issues["uncaptured"].places[0][1]
+        == "no capture goes on to another_kernel after 4 of 6 device activities"
     )
 
 
@@ -253,7 +254,7 @@ def test_calls_of_cuda_match_by_position_alone(tmp_path: Path) -> None:
     )
     found, report = operators(fewer, capture=capture)
     assert set(found) == {None}
-    assert "6 calls for 5 pieces of work" in report.issues["uncaptured"].places[0][1]
+    assert "6 calls for 5 device activities" in report.issues["uncaptured"].places[0][1]
 
     def streams(events: Events) -> None:
         next(one for one in events if "norm" in one["name"])["args"]["stream"] = 4
@@ -296,7 +297,9 @@ def test_operators_of_replays_without_a_capture_are_asked_for(captured: bool) ->
     options = {"capture": CAPTURE} if captured else {}
     answers = ktrace.summary(REPLAYS, by=["op", "range"], **options).answers
     said = [note for note in answers["op"].notes if "--capture" in note]
-    assert [note.split(" were replayed")[0] for note in said] == ([] if captured else ["12 pieces of work (57.750 us)"])
+    assert [note.split(" were replayed")[0] for note in said] == (
+        [] if captured else ["12 device activities (57.750 us)"]
+    )
     notes = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json", by=["op"]).answers["op"].notes
     assert not any("--capture" in note for note in notes)
 

@@ -212,7 +212,7 @@ def test_parts_of_an_earlier_run_are_refused_or_go(tmp_path: Path) -> None:
     other.write_text("somebody's")
     ktrace.convert(STEP, tmp_path / "run.perfetto", split_by="time=100us")
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         ktrace.convert(STEP, tmp_path / "run.perfetto", split_by="time=500us")
     assert sorted(tmp_path.iterdir()) == before
     ktrace.convert(STEP, tmp_path / "run.perfetto", split_by="time=500us", overwrite=True)

@@ -79,7 +79,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         assert report.balanced()
         assert ktrace.read(tmp_path / name).equals(trace)
     assert trace.write(tmp_path / "a.perfetto").balanced()
-    with pytest.raises(ktrace.OutputError, match="exists already"):
+    with pytest.raises(ktrace.OutputError, match="already exists"):
         trace.write(tmp_path / "a.csv")
 
 

@@ -347,7 +347,7 @@ def test_what_is_named_has_to_be_the_full_path_of_a_program(
     fake(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(engine.VARIABLE, named.format(tmp=tmp_path))
-    with pytest.raises(KtraceError, match=r"TRACE_PROCESSOR_SHELL: is no program\n  expected: the full path"):
+    with pytest.raises(KtraceError, match=r"TRACE_PROCESSOR_SHELL: isn't a program\n  expected: the full path"):
         engine.find()
 
 
@@ -377,7 +377,7 @@ def test_a_build_without_a_version_is_taken_for_a_new_one(tmp_path: Path) -> Non
     ("script", "words"),
     [
         ("#!/bin/sh\necho Perfetto v58.2\necho boom >&2\n[ $1 = --version ]", "failed with exit code 1: boom"),
-        ("#!/bin/sh\necho Perfetto v58.2", "doesn't answer as Perfetto's engine does"),
+        ("#!/bin/sh\necho Perfetto v58.2", "doesn't respond like Perfetto's engine"),
         ("#!/no/such/interpreter", "can't be run"),
     ],
 )
@@ -509,7 +509,7 @@ def test_without_an_engine_the_remedy_is_told_before_anything_is_read(tmp_path: 
     with viewing(tmp_path, tmp_path / "none.json", "--engine", "--no-browser") as view:
         code, out, err = view.ended()
     assert (code, out) == (1, "")
-    assert "no Perfetto engine on this machine for --engine\n  expected: trace_processor_shell in TRACE_PR" in err
+    assert "there is no Perfetto engine on this machine for --engine\n  expected: trace_processor_shell in " in err
     assert "hint: let `ktrace view --engine` fetch one" in err
 
 

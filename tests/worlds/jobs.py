@@ -98,7 +98,9 @@ def alike(seed: int, folder: Path, what: str) -> Answered:
     a, b = build(seed, ranks=count), build(seed, run=1, ranks=count + one.ranks)
     diff = _sides(a, b, folder, **one.head)
     found = [finding.code for finding in diff.findings if finding.code.startswith("differs.")]
-    first = diff.verdict[0].startswith("Not alike: ") == bool(one.code) and found == ([one.code] if one.code else [])
+    first = diff.verdict[0].startswith("Not like for like: ") == bool(one.code) and found == (
+        [one.code] if one.code else []
+    )
     truth = 100 * (b.span / a.span - 1)  # work is as much on each rank
     right = gate(diff, LIMIT).failed == (truth > LIMIT) if abs(truth - LIMIT) > NEAR else None
     return Answered(True, first, one.code in found, bool({*found} - {one.code}), right, tuple(diff.verdict))

@@ -11,6 +11,7 @@ launches/       how kernels are launched, and what limits them
 memory/         how much was allocated, when, and who held it
 phases          prefill and decode: time, tokens and waits by phase and batch size
 queues          how much is queued on streams, and cost of waiting for devices
+counters        what was counted of kernels and sampled of devices
 energy          joules of devices, operations and kernels, from samples of power
 inside          what warps do inside kernels
 requests        how long requests of servers waited, were prefilled and decoded

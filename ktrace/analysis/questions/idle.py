@@ -133,7 +133,7 @@ class IdleAnswer(msgspec.Struct):
         notes = [] if causes else ["No device is idle between its first and its last work."]
         if any(cause.cause == "unknown" for _, cause in causes):
             notes.append(
-                "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late."
+                "A cause is unknown where the work after the gap has no known call, or nothing says why it began late."
             )
         there = {cause.cause for _, cause in causes}
         notes += [note for cause, note in NOTES.items() if list(CAUSES)[cause] in there]

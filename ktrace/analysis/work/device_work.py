@@ -297,7 +297,8 @@ class Events:
         keys = correlation[launched]
         lost = int(np.count_nonzero(~launched & ~self.shared & (correlation > keys.min()) & (correlation < keys.max())))
         said = (
-            f"{self.source}{LACKS}{lost:,} of {len(self):,} pieces of work have no call, though those around them do."
+            f"{self.source}{LACKS}{lost:,} of {len(self):,} device activities have no call, though those around "
+            "them do."
         )
         words = f"{said} Work may be lost, too, so times and counts may be too low."
         return [*([words] if lost else []), *(notes if shared else [])]

@@ -158,7 +158,7 @@ CAUSES = {
     "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
     "not recorded": "the device may have been at work that was launched in between, and isn't in the trace",
     "setup": "nothing was queued: the host loaded modules or created contexts, which it does once",
-    "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late, as in a "
+    "unknown": "the call that launched the work after the gap isn't known, or nothing says why it began late, as in a "
     "pause longer than all that was recorded",
 }
 

@@ -50,16 +50,7 @@ _NS = "ns"
 
 
 #: What to ask of an input that has counters alone, such as a log of a device's power and clocks.
-_READINGS = (
-    ' Its counters: ktrace query {input} "select device, name, unit, count(*), min(value), avg(value), max(value) '
-    "from events where kind = 'counter' group by all order by all\""
-)
-
-#: What to ask of an input whose kernels have counters, such as rocprof's.
-_KERNEL_COUNTERS = (
-    'Counters of kernels: ktrace query {input} "select k.name as kernel, c.name as counter, count(*) as launches, '
-    'avg(c.value) as mean from events c join kernels k on c.parent = k.id group by all order by all"'
-)
+_READINGS = " Its counters: ktrace summary {input} --by counter"
 
 #: The same of one that has figures without times.
 _FIGURES = ' Its figures: ktrace query {input} "from summaries"'
@@ -231,7 +222,7 @@ class WorkInput:
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
-        self.has_power = self.has_insides = self.has_kernel_counters = False
+        self.has_power = self.has_insides = self.has_kernel_counters = self.has_launch_metrics = False
         self.statistics: list[pa.RecordBatch] = []
         self.figures: list[dict[str, Any]] = []  # what benchmarks printed
         self.samples = Samples()
@@ -248,12 +239,9 @@ class WorkInput:
 
     def hints_when_empty(self, input: str) -> str:
         """Hints at commands that have an answer where nothing can be added up; `input` is what they are asked of."""
-        hints = (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
+        hints = _READINGS if self.has_counters else ""
+        hints += (_READINGS if self.has_launch_metrics else _FIGURES) if self.has_metrics else ""
         return hints.format(input=input)
-
-    def hint_at_counters(self, input: str) -> str:
-        """Hint at what the counters of kernels are asked by; "" where there are none."""
-        return _KERNEL_COUNTERS.format(input=input) if self.has_kernel_counters else ""
 
     def collect_host(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
@@ -272,7 +260,9 @@ class WorkInput:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
         if batch.record in ("events", "summaries") and not (self.has_calls or len(self.work)):
             self.has_counters |= batch.record == "events" and bool(words_in(batch.column("kind"), ("counter",)).any())
-            self.has_metrics |= batch.record == "summaries" and bool(words_in(batch.column("kind"), ("metric",)).any())
+            is_metric = words_in(batch.column("kind"), ("metric",)) & (batch.record == "summaries")
+            self.has_metrics |= bool(is_metric.any())
+            self.has_launch_metrics |= bool((is_metric & present(batch.column("parent"))).any())
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):

@@ -199,7 +199,7 @@ class Bounds:
         part = self._bounds_of_each(common)
         spans = [pair for bounds in part.all() for pair in bounds.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
-            raise InputError("nothing is in all of the selected parts", remedy="select one of them")
+            raise InputError("no row is in all of the selected parts", remedy="select one of them")
         shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
         report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
         return part

@@ -55,7 +55,7 @@ class Crop:
         "--time",
         "FROM..TO",
         "Events overlapping this interval, counted from the first event: 1.5s..2.0s, ..2s, 1s.. (s, ms, us, ns).",
-        more="If the trace has no such time but has it by its own clock or by the time of day, that is meant.",
+        more="Times by the clock of the trace, or times of day, work as well.",
     )
     around: str | None = option(
         None,
@@ -74,7 +74,7 @@ class Crop:
         "--step",
         "N",
         "A step of the profiler or training loop (3, ProfilerStep#3), or several (3..5), with what is launched in it.",
-        more="A name leaves out steps that are called otherwise.",
+        more="A name selects only steps with that name.",
     )
     range: str | None = option(
         None,
@@ -184,7 +184,7 @@ class Filter:
         "--only-gpu",
         "",
         "Only device work and other rows on devices or streams.",
-        more="The calls that launched the work go.",
+        more="The calls that launched the work are left out.",
     )
     drop_args: bool = option(False, "--drop-args", "", "Leave out the source's arguments.")
 

@@ -280,8 +280,8 @@ def _again(rows: list[Row], pause: int, *, pid: int = 1, numbers: int = 1_000, s
 ANOTHER: dict[str, tuple[int, dict[str, int], str | None]] = {
     "far": (10**10, {"steps": 100}, "or one that paused"),
     "other process": (10**8, {"steps": 100, "pid": 2}, "they are of different processes"),
-    "steps": (10**8, {}, "steps are numbered anew"),
-    "calls": (10**8, {"steps": 100, "numbers": 0}, "calls are numbered anew"),
+    "steps": (10**8, {}, "step numbers restart"),
+    "calls": (10**8, {"steps": 100, "numbers": 0}, "call numbers restart"),
     "a pause": (10**8, {"steps": 100}, None),
     "short": (10**5, {"pid": 2}, None),
 }
@@ -294,7 +294,7 @@ def test_two_runs_in_one_input_blame_nobody(name: str, seed: int, tmp_path: Path
     rows = sound(random.Random(seed))
     summary = made(tmp_path, _again(rows, pause, **options))
     assert failed(summary) == ({"runs_apart"} if words else set())
-    assert words is None or (words in summary.verdict[0] and "Ask each run alone" in summary.verdict[0])
+    assert words is None or (words in summary.verdict[0] and "Analyse each run on its own" in summary.verdict[0])
     said = {one.code for one in summary.findings}
     if words:
         assert not said & {"idle", "busy", "outside"} and not any(one.startswith("idle.") for one in said)
@@ -577,7 +577,7 @@ def test_inputs_that_do_not_overlap(
         if fails:
             (found,) = summary.checks
             assert (sentence(found) in summary.verdict) is (fails == "ranks_apart")
-            assert ("by clocks that can't be related" in sentence(found)) is (None in anchors)
+            assert ("on clocks that can't be aligned" in sentence(found)) is (None in anchors)
             assert ("57.0 years" in sentence(found)) is (later > 10**18)
 
 
@@ -638,7 +638,7 @@ def test_the_command(planted: str | None, tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl", rows)
     shown = CliRunner().invoke(cli, ["check", str(path)])
     assert shown.exit_code == (3 if planted else 0)
-    assert shown.stdout.splitlines()[0] == ("run: 1 check fails" if planted else "run: no check fails")
+    assert shown.stdout.splitlines()[0] == ("run: 1 check fails" if planted else "run: no failed checks")
     told = CliRunner().invoke(cli, ["check", str(path), "--format", "json"])
     document = json.loads(told.stdout)
     assert document["sound"] is (planted is None) and len(document["laws"]) == len(CHECKS)

@@ -270,7 +270,7 @@ def test_a_filter_is_noted(line: Timeline, tmp_path: Path) -> None:
     from ktrace.stages.select.wanted import Filter
 
     notes = line.answer(tmp_path, filter=Filter(names=("b",))).notes
-    assert notes[0] == "A filter leaves out 1 piece of device work, so the path may be another one."
+    assert notes[0] == "A filter leaves out 1 piece of device work, so the critical path may be a different one."
 
 
 def test_shares_and_totals(line: Timeline, tmp_path: Path) -> None:

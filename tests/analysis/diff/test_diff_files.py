@@ -75,7 +75,7 @@ def test_changes_are_those_of_plain_arithmetic_on_the_json(names: tuple[str, str
     alone: dict[str, list[Change]] = {}
     for change in diff.rows["kernel"]:
         if change.matched in ("", "name", "short name"):
-            key = change.key.partition(" grid ")[0].removesuffix(", other grids")
+            key = change.key.partition(" grid ")[0].removesuffix(", different grids")
             alone.setdefault(key, []).append(change)
     assert len(alone) > 20
     for key, changes in alone.items():  # several where one grid of a kernel is apart

@@ -75,7 +75,7 @@ def test_shares_and_statistics_are_said_to_be_so() -> None:
 def test_lost_records_are_a_finding_of_their_side() -> None:
     a, b = side("a", [events("gemm", [100] * 50)]), side("b", [events("gemm", [200] * 50)])
     assert "records_lost" not in found(compared(a, b))
-    b.notes = ["b lacks records: 3 of 50 pieces of work have no call, though those around them do."]
+    b.notes = ["b lacks records: 3 of 50 device activities have no call, though those around them do."]
     assert found(compared(a, b))["records_lost"].subject == {"side": "b"}
 
 

@@ -281,7 +281,7 @@ def test_a_large_change_is_no_noise_because_few_steps_make_it() -> None:
         assert found.wall is not None
         assert (found.wall.verdict, gate(found, 5).failed) == (verdict, True)
     assert found.verdict[-1] == (
-        "Whether the change exceeds noise isn't known: it is large, but the samples differ too much to test it."
+        "Whether the change exceeds noise isn't known: it is large, but the samples vary too much for a test."
     )
     warm = diff([10.0, 1.0, 1.01, 1.0], [22.0, 1.01, 1.0, 1.0])  # each side by itself varies as much
     assert warm.wall is not None

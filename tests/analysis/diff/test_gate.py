@@ -100,7 +100,7 @@ def test_another_number_of_calls_is_no_reason_for_gaps(tmp_path: Path) -> None:
     (first, *_) = ktrace.diff(a, b).verdict
     assert first.startswith("b.json takes 2.1 times as long as a.json")
     (first, *_) = ktrace.diff(a, trace(tmp_path / "long.json", count=100)).verdict
-    assert first.startswith("Not alike: long.json has 2.00 times the calls of the kernels of a.json ")
+    assert first.startswith("Not like for like: long.json has 2.00 times the calls of the kernels of a.json ")
 
 
 def steps(name: str, work: list[int], walls: list[int], spans: list[int] | None = None) -> Summary:
@@ -211,7 +211,7 @@ def test_one_percent_of_one_grid_is_found(tmp_path: Path) -> None:
     slower, rest = sorted(ktrace.diff(a, b).rows["kernel"], key=lambda one: one.key != "gemm_kernel grid 384x1x1")
     assert (slower.key, slower.verdict, slower.count_a) == ("gemm_kernel grid 384x1x1", "clear", 40)
     assert slower.percent is not None and 0.9 < slower.percent < 1.1
-    assert (rest.key, rest.verdict, rest.count_a) == ("gemm_kernel, other grids", "within noise", 200)
+    assert (rest.key, rest.verdict, rest.count_a) == ("gemm_kernel, different grids", "within noise", 200)
     whole = ktrace.diff(a, b).whole
     assert (slower.total_a + rest.total_a, slower.total_b + rest.total_b) == (whole.total_a, whole.total_b)
     assert "What got slower: gemm_kernel grid 384x1x1 +12.8 us, 100% of all that." in ktrace.diff(a, b).verdict[1]
@@ -229,7 +229,8 @@ def test_a_longer_recording_is_compared_at_the_same_length(tmp_path: Path) -> No
     a, longer = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", count=150)
     found = ktrace.diff(a, longer)
     assert found.verdict[:2] == [
-        "Not alike: b.json has 3.00 times the calls of the kernels of a.json and is nearly as many times as long,"
+        "Not like for like: b.json has 3.00 times the calls of the kernels of a.json and is nearly as many times as "
+        "long,"
         " so its totals are divided by that.",
         "b.json takes as long as a.json: 5.00 ms.",
     ]
@@ -283,7 +284,8 @@ def test_work_that_is_not_comparable_is_not_called_slower(tmp_path: Path) -> Non
     (said,) = gate(found, 5).regressions
     assert not said.comparable and not said.known
     assert str(said) == (
-        "the time isn't comparable (600 calls of g_kernel instead of 300, and no steps tell whether these do the same)"
+        "the time isn't comparable (600 calls of g_kernel instead of 300, and without steps there is no telling "
+        "whether they do the same)"
         ": whether it got slower isn't known; a call takes as long as before"
     )
     done = run(a, b, "--fail-over", "5%")

@@ -65,7 +65,7 @@ def test_sums_over_ranks_are_called_so(late: Diff, tmp_path: Path) -> None:
 
 def test_one_rank_alone_cannot_tell(tmp_path: Path) -> None:
     one, other = (job(world, tmp_path, name, ranks=1) for world, name in ((A, "a"), (B, "bb")))
-    alone = "One rank alone doesn't tell how much of its collectives is waiting for others."
+    alone = "With one rank, waiting for others can't be told from transfer time."
     found = ktrace.diff(one, other)
     assert alone in found.verdict[1] and "Most of the change is in the other" not in found.verdict[1]
     assert not found.of_ranks
@@ -82,7 +82,7 @@ def test_a_rank_that_is_no_longer_late(late: Diff) -> None:
 def test_other_numbers_of_ranks_are_compared_by_device(tmp_path: Path) -> None:
     more = build(3, run=1, **(SHAPE | {"ranks": 4}))
     found = ktrace.diff(job(A, tmp_path, "a"), job(more, tmp_path, "bb", ranks=4))
-    assert found.verdict[0] == "Not alike: a is of 2 ranks, bb of 4, so totals are averages of a device."
+    assert found.verdict[0] == "Not like for like: a is of 2 ranks, bb of 4, so totals are averages of a device."
     assert found.whole.total_a == sum(group.steps.sum() for group in found.a.groups["kernel"]) / A.shape.steps / 2
     assert abs(found.whole.percent or 100) < 5
     assert not gate(found, 5).failed
@@ -94,7 +94,7 @@ def test_collectives_of_another_size_are_said_first(tmp_path: Path) -> None:
     half = build(3, run=1, plants=[plants.smaller_batch(0.5)], **shape)
     found = ktrace.diff(job(build(3, **shape), tmp_path, "a"), job(half, tmp_path, "bb"))
     assert [one.code for one in found.differences] == ["differs.collective", "differs.copies"]
-    assert found.verdict[0].startswith("Not alike: all_reduce moves ")
+    assert found.verdict[0].startswith("Not like for like: all_reduce moves ")
 
 
 def test_another_device_is_said_first_and_with_a_red_gate(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_another_device_is_said_first_and_with_a_red_gate(tmp_path: Path) -> Non
         text=True,
         check=False,
     )
-    said = "Not alike: a ran on NVIDIA H100 80GB HBM3, bb on Tesla V100-SXM2-32GB."
+    said = "Not like for like: a ran on NVIDIA H100 80GB HBM3, bb on Tesla V100-SXM2-32GB."
     assert (done.returncode, done.stdout.splitlines()[0]) == (3, said)
     assert done.stderr.splitlines()[-1] == said
     same = ktrace.diff(one, job(A, tmp_path, "ccc"))

@@ -61,13 +61,13 @@ def test_a_slower_phase_is_named_with_its_batch_sizes(tmp_path: Path) -> None:
 def test_other_batches_and_grids_are_said_first(tmp_path: Path) -> None:
     a = serving(tmp_path / "a.json", 1.0)
     found = ktrace.diff(a, serving(tmp_path / "b.json", 1.0, 1.9, batch=32))
-    assert found.verdict[0] == "Not alike: decode is of batches of 16 in a.json, of 32 in b.json."
+    assert found.verdict[0] == "Not like for like: decode is of batches of 16 in a.json, of 32 in b.json."
     assert [one.code for one in found.differences] == ["differs.batch"]
     text = a.read_text("utf-8")
     (tmp_path / "c.json").write_text(text.replace('"grid": [', '"grid": [1'), "utf-8")
     grids = ktrace.diff(a, tmp_path / "c.json")
     assert [one.code for one in grids.differences] == ["differs.grids"]
-    assert grids.verdict[0].startswith("Not alike: launches of my_gemm_kernel have other grids (")
+    assert grids.verdict[0].startswith("Not like for like: launches of my_gemm_kernel have different grids (")
     assert not ktrace.diff(a, a).differences
 
 
@@ -78,7 +78,7 @@ def test_most_work_of_one_side_only_is_another_kind() -> None:
     b = side("b", operations[1])
     b.groups["operation"] = operations[1]
     found = compared(a, b, by=["kernel", "operation"])
-    assert found.verdict[0] == "Not alike: 92% of the time of b is in kernels and operations that a lacks."
+    assert found.verdict[0] == "Not like for like: 92% of the time of b is in kernels and operations that a lacks."
     assert not compared(b, b, by=["kernel", "operation"]).differences
 
 
@@ -88,7 +88,7 @@ def test_device_time_is_not_compared_with_that_of_the_host(tmp_path: Path) -> No
     a, b = written(tmp_path / "a.jsonl", [*rows, *kernels]), written(tmp_path / "b.jsonl", rows)
     found = ktrace.diff(a, b)
     words = "a.jsonl has the work of devices, b.jsonl host activity alone, so their times can't be compared."
-    assert found.verdict == [f"Not alike: {words}"]
+    assert found.verdict == [f"Not like for like: {words}"]
     assert [one.code for one in found.findings] == ["differs.work"]
     (failed,) = gate(found, 5).regressions
     why = "a.jsonl has the work of devices, b.jsonl host activity"
@@ -151,7 +151,7 @@ def test_copies_that_move_other_amounts_are_said_first(times: int, count: int, s
     a = _copying(tmp_path / "a.json", 3, 1 << 20)
     b = _copying(tmp_path / "b.json", count, times << 20)
     found = ktrace.diff(a, b)
-    words = "Not alike: HtoD copies move 1.0 MB each in a.json, 2.1 MB in b.json."
+    words = "Not like for like: HtoD copies move 1.0 MB each in a.json, 2.1 MB in b.json."
     assert (words in found.verdict) is said
     assert [one.code for one in found.differences if one.code == "differs.copies"] == ["differs.copies"] * said
 

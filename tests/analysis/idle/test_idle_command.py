@@ -69,7 +69,7 @@ def test_launches_that_are_not_known(tmp_path: Path) -> None:
     done = run(path, "--by", "idle")
     assert section(done.stdout, "why device 0 is idle")[1:] == [
         "unknown  2.000 us   100.0%    50.0%     1  2.000 us  2.000 us",
-        "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late.",
+        "A cause is unknown where the work after the gap has no known call, or nothing says why it began late.",
     ]
 
 

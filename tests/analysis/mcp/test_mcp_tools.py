@@ -409,7 +409,7 @@ FAULTS = {
     "too few rows": ("idle", {"handle": "t1", "rows": 0}, "usage", "0 is less than the minimum of 1"),
     "too many rows": ("idle", {"handle": "t1", "rows": 10**6}, "usage", "greater than the maximum"),
     "another table's cursor": ("idle", {"handle": "t1", "cursor": "op:1"}, "usage", "there is no table 'op'"),
-    "no cursor": ("idle", {"handle": "t1", "cursor": "idle"}, "usage", "'idle' is no cursor"),
+    "no cursor": ("idle", {"handle": "t1", "cursor": "idle"}, "usage", "'idle' isn't a cursor"),
     "an old cursor": ("query", {"handle": "t1", "cursor": "q99:1"}, "usage", "no answer 'q99'"),
     "no SQL": ("query", {"handle": "t1"}, "usage", "there is no query"),
     "no input": ("open", {"path": "kineto/none.json"}, "input", "there is no such file"),

@@ -135,7 +135,7 @@ def test_without_totals_it_counts_from_the_first_allocation(tmp_path: Path) -> N
     found = answer(run.write(tmp_path / "run.json"))
     use = only(found)
     assert (use.peak, use.before, use.reserved) == (run.peak - run.before, None, None)
-    assert found.notes == ["What was allocated before the trace isn't known: the source tells no totals."]
+    assert found.notes == ["What was allocated before the trace isn't known: the source has no totals."]
 
 
 def test_without_addresses_nobody_is_blamed(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_without_addresses_nobody_is_blamed(tmp_path: Path) -> None:
     found = answer(run.write(tmp_path / "run.json"))
     use = only(found)
     assert (use.peak, use.owners, use.left) == (run.peak, [], None)
-    assert found.notes == ["Who held memory isn't known: the source tells no addresses."]
+    assert found.notes == ["Who held memory isn't known: the source has no addresses."]
 
 
 @pytest.mark.parametrize("out", ["run.parquet", "run.jsonl"])

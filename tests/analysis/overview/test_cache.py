@@ -160,7 +160,7 @@ def test_off_is_no_folder(trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
     (tmp_path / "off").mkdir()
     rows_of(trace)
     assert not list((tmp_path / "off").iterdir())
-    assert CliRunner().invoke(cli, ["cache"]).output == "nothing is kept: KTRACE_CACHE is off\n"
+    assert CliRunner().invoke(cli, ["cache"]).output == "the cache is off: KTRACE_CACHE is off\n"
     answer = json.loads(CliRunner().invoke(cli, ["cache", "--format", "json", "--clear"]).output)
     assert (answer["folder"], answer["traces"]) == (None, [])
 

@@ -83,7 +83,7 @@ def test_an_output_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
             {"html": "<!doctype html>", "json": "{", "csv": "table,"}.get(suffix, "gemm takes the most device time")
         )
     again = ktrace(STEP, "-o", tmp_path / "o.txt")
-    assert again.returncode == 1 and "exists already" in again.stderr
+    assert again.returncode == 1 and "already exists" in again.stderr
     assert ktrace(STEP, "-o", tmp_path / "o.txt", "--overwrite").returncode == 0
     missing = ktrace(tmp_path / "none.json", "-o", tmp_path / "new.txt")
     assert missing.returncode == 1 and "Traceback" not in missing.stderr

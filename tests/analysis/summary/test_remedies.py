@@ -36,6 +36,16 @@ def late(host_was_in: str, gaps: int = 10, value: int = 100_000_000, look: int |
     return Finding("idle.host_late", "time", value, "ns", 2 * value, "", look=look, details=details)
 
 
+@pytest.mark.parametrize("formats", [("xplane",), ("xprof-json",), ("xplane", "kineto"), ("kineto",), ()])
+def test_a_late_host_of_jax_is_told_jax_options(formats: tuple[str, ...]) -> None:
+    """Where another profiler's files are beside it, the general remedy is said."""
+    is_jax = bool(formats) and all(name.startswith("xp") for name in formats)
+    long, short = late(""), late("", value=10 * 1000)
+    for one, of_torch, of_jax in ((long, "with_stack=True", "TraceAnnotation"), (short, "torch.compile", "jax.jit")):
+        said = remedy(one, formats=formats)
+        assert (of_torch in said, of_jax in said) == (not is_jax, is_jax)
+
+
 @pytest.mark.parametrize("words", BY_HOST)
 def test_a_remedy_is_that_of_what_the_host_was_in(words: str) -> None:
     for name in BY_HOST[words]:
@@ -124,7 +134,7 @@ def test_copies_are_told_what_their_memory_needs(names: tuple[str, ...]) -> None
     for launches in (1, 1_000):
         said = remedy(Finding("exposed.copies", "time", 10, look=1, evidence=rows), launches=launches)
         assert [words for words in {*BY_COPIES.values()} if words in said] == [BY_COPIES[names]]
-        assert "Copy on a stream of its own while kernels run" in said
+        assert "Copy on a separate stream while kernels run" in said
 
 
 @pytest.mark.parametrize(
@@ -150,7 +160,7 @@ def _stepping(pause: int) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("pause", "words"), [(2_000_000, "program's own code between the operators"), (60_000, "Launch less")]
+    ("pause", "words"), [(2_000_000, "your own code between the operators"), (60_000, "Launch less")]
 )
 def test_a_step_is_no_call_to_shorten(pause: int, words: str, tmp_path: Path) -> None:
     summary = ktrace.summary(written(tmp_path / "run.jsonl", _stepping(pause)), by=["idle"])

@@ -168,7 +168,7 @@ class OtherAmount(NamedTuple):
 
     def __str__(self) -> str:
         calls = f"{_calls(self.calls_b)} calls of {self.name} instead of {_calls(self.calls_a)}"
-        return f"{calls}, and no steps tell whether these do the same"
+        return f"{calls}, and without steps there is no telling whether they do the same"
 
 
 def _calls(count: float) -> str:

@@ -189,7 +189,7 @@ def _of_shapes(diff: Diff) -> Iterator[Finding]:
     if both and (percent(sum(others.values()), whole) or 0.0) >= _MOST:
         most = max(others, key=others.__getitem__)
         shapes = {
-            name: max((dims for dims in one if dims not in other), key=one.__getitem__, default="other shapes")
+            name: max((dims for dims in one if dims not in other), key=one.__getitem__, default="different shapes")
             for name, one, other in (
                 ("a", diff.a.dims[most], diff.b.dims[most]),
                 ("b", diff.b.dims[most], diff.a.dims[most]),
@@ -254,7 +254,7 @@ def alike(diff: Diff) -> str:
     left_out = versions[_VERSIONS:]
     said = [_clause(one, diff) for one in diff.differences if one not in left_out]
     said += [f"{len(left_out):,} more versions differ"] if left_out else []
-    return f"Not alike: {'; '.join(said)}." if said else ""
+    return f"Not like for like: {'; '.join(said)}." if said else ""
 
 
 def _clause(one: Finding, diff: Diff) -> str:
@@ -275,7 +275,8 @@ def _clause(one: Finding, diff: Diff) -> str:
         "copies": f"{told.get('copies')} copies move {told.get('a')} each in {a}, {told.get('b')} in {b}",
         "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
         "precision": f"{told.get('operation')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
+        "grids": f"launches of {told.get('kernel')} have different grids ({told.get('a')} in {a}, {told.get('b')} in "
+        f"{b})",
         "work": (
             f"{a} has {COUNTED[diff.a.whose]}, {b} {COUNTED[diff.b.whose]}"
             + (" alone, so their times can't be compared" if diff.is_foreign else "")

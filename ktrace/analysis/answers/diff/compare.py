@@ -256,7 +256,7 @@ class _Sides:
         )
         if not changes:
             return []
-        key = f"{one.key}, other grids"
+        key = f"{one.key}, different grids"
         whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))
         change = self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)
         return add_verdicts([change], by_step=self.by_step, slow=self.slow)

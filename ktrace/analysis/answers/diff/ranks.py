@@ -196,4 +196,4 @@ def _alone(diff: Diff) -> str:
     time = diff.device_time
     if not any(several) or not changed or not time or abs(percent(changed.delta, time.total_a) or 0.0) < _WORTH:
         return ""
-    return "One rank alone doesn't tell how much of its collectives is waiting for others."
+    return "With one rank, waiting for others can't be told from transfer time."

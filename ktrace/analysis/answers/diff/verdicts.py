@@ -108,7 +108,7 @@ BY_TIME = 0.8
 LARGE = 0.5
 
 #: Why a change that no test shows isn't called noise.
-UNEVEN = "it is large, but the samples differ too much to test it"
+UNEVEN = "it is large, but the samples vary too much for a test"
 
 #: Why totals of steps that weren't tested are within noise.
 OVERLAP = "too few steps to test it, but their totals overlap"

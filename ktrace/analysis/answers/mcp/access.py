@@ -130,13 +130,13 @@ class Access:
     def output(self, name: str) -> str:
         """The path of a new file in the folder for exports. Raises Refused, OutputError where it exists."""
         if self.export_to is None:
-            raise Refused("this server writes nothing", remedy="start it with --export-to DIR")
+            raise Refused("this server doesn't write files", remedy="start it with --export-to DIR")
         path = Path(name)
         if not name or path.name != name or "\0" in name or not _is_name(name) or name.startswith((".", "-")):
             raise Refused("isn't a plain file name", path=name, expected=f"a name in {self.export_to}")
         target = self.export_to / name
         if os.path.lexists(target):
-            raise OutputError("exists already", path=name, remedy="choose another name")
+            raise OutputError("already exists", path=name, remedy="choose another name")
         return str(target)
 
 
@@ -155,7 +155,7 @@ def _is_name(path: str) -> bool:
 
 
 def _too_many(path: str, remedy: str) -> InputError:
-    return InputError(f"would need a look at more than {MOST_FILES:,} files", path=path, remedy=remedy)
+    return InputError(f"would have to search more than {MOST_FILES:,} files", path=path, remedy=remedy)
 
 
 class _Search:

@@ -162,8 +162,8 @@ HANDLE = text("The handle that open returned.")
 
 #: The limits of an answer, which tools that answer tables take.
 PAGE: Schema = {
-    "rows": number(f"At most so many rows of each table; {ROWS} by default.", 1, MOST_ROWS),
-    "bytes": number(f"At most so many bytes; {BYTES} by default.", LEAST_BYTES, MOST_BYTES),
+    "rows": number(f"The most rows per table; {ROWS} by default.", 1, MOST_ROWS),
+    "bytes": number(f"The most bytes of the answer; {BYTES} by default.", LEAST_BYTES, MOST_BYTES),
     "cursor": text("`next` of a table in an earlier answer, to continue there."),
 }
 

@@ -283,7 +283,7 @@ _KEPT = 2_000
 
 @_tool(
     "Any question in SQL (DuckDB) about the views events, kernels, launches, summaries, links, catalog; times are ns "
-    "(ts, dur). The resource ktrace://docs/commands/query.md lists their columns. With a cursor sql isn't looked at.",
+    "(ts, dur). The resource ktrace://docs/commands/query.md lists their columns. With a cursor, sql is ignored.",
     sql=text("One query, such as: select name, sum(dur) as ns from kernels group by 1 order by 2 desc"),
     params={"type": "object", "description": "Values of parameters: $name in the query is params.name."},
 )

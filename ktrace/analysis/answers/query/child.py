@@ -166,7 +166,8 @@ def _frames(question: ChildQuestion, views: Views) -> Iterator[tuple[bytes, byte
             content = serialized(batch)
             if left is not None and (left := left - len(content)) < 0:
                 raise KtraceError(
-                    f"the answer has more than {question.size:,} bytes", remedy="ask for less: fewer columns, or rows"
+                    f"the answer has more than {question.size:,} bytes",
+                    remedy="narrow the query: fewer columns or rows",
                 )
             yield b"D", content
 

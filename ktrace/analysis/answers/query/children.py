@@ -45,7 +45,7 @@ _WAITING = 16
 #: Seconds in which a process has to be ready for questions.
 _START_SECONDS = 60.0
 
-_LESS = "ask for less: a filter, fewer columns or joins"
+_LESS = "narrow the query: a filter, fewer columns or joins"
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Children:
         with self._turns.one():
             with self._lock:
                 if self._closed:
-                    raise KtraceError("ktrace is ending")
+                    raise KtraceError("ktrace is shutting down")
                 child = self._idle.pop() if self._idle else self._made()
             try:
                 yield child

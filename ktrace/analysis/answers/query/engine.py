@@ -85,7 +85,7 @@ def table_schema(record: str) -> pa.Schema:
 _KINDS = ", ".join(f"'{kind}'" for kind in DEVICE_KINDS)
 
 _ABOUT = {
-    "events": "what happened, at a time",
+    "events": "what happened, with times",
     "summaries": "statistics, from tables of the source",
     "links": "ends of arrows",
     "catalog": "facts about sources, processes, devices, ...",

@@ -60,7 +60,7 @@ class Part:
     def __init__(self, rows: RowSource, limits: Limits) -> None:
         name, self.begin = limits.cursor()
         if name not in (None, _ROWS):
-            raise UsageError(f"'{limits.after}' is no cursor of rows", expected="as `next` has it, such as rows:1000")
+            raise UsageError(f"'{limits.after}' isn't a row cursor", expected="as `next` has it, such as rows:1000")
         self.schema, self._rows = rows.schema, rows
         self._most, self.bytes, self._full = limits.rows, limits.bytes, False
         self.given = self.left = 0
@@ -97,7 +97,7 @@ class Part:
         if self.bytes is not None:
             self.bytes -= len(text.encode("utf-8", "backslashreplace")) + more
             if self.bytes < 0:
-                raise UsageError("--bytes hold no row", expected=f"{-self.bytes:,} more")
+                raise UsageError("--bytes can't hold a row", expected=f"{-self.bytes:,} more")
         return text
 
     @property

@@ -39,6 +39,7 @@ QUESTIONS: dict[str, str] = {
     "request": "ktrace.analysis.questions.requests",
     "inside": "ktrace.analysis.questions.inside",
     "energy": "ktrace.analysis.questions.energy",
+    "counter": "ktrace.analysis.questions.counters",
     **dict.fromkeys(("queue", "wait"), "ktrace.analysis.questions.queues"),
     **dict.fromkeys(("launch", "limits", "duration", "copy", "sequence"), "ktrace.analysis.questions.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.questions.phases"),
@@ -71,6 +72,7 @@ RECORDING = {
     "request": "Requests: vLLM and SGLang send spans by OpenTelemetry (vllm serve --otlp-traces-endpoint URL).",
     "inside": "The inside of kernels: run-iket of CUTLASS, for kernels with marks of cute.experimental.iket.",
     "energy": "Energy: a log of power beside a trace: nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv.",
+    "counter": "Counters: rocprofv3 --pmc, ncu, nvprof --metrics; of devices nsys --gpu-metrics-devices, nvidia-smi.",
     "launch": "Launches: nsys --trace=cuda, torch.profiler and ncu record grids and blocks.",
     "limits": "Limits of kernels: ncu --set detailed (speed of light, occupancy, rules).",
     "memory": (

@@ -366,8 +366,8 @@ class _Summarised:
         """The note that nothing can be added up, unless it is another question that the source answers."""
         if any(name in answers for name in INSTEAD):
             return "There is no device work and no host call: the source is about memory."
-        more = self._gathered.hints_when_empty(self._input())
-        return f"There is nothing to add up: no device work and no calls of the host.{more}"
+        more = "" if "counter" in answers else self._gathered.hints_when_empty(self._input())
+        return f"There is nothing to add up: no device work and no host calls.{more}"
 
     def _input(self) -> str:
         """The input as a command line names it; of several what help calls them."""
@@ -417,8 +417,6 @@ class _Summarised:
         if len(runs) > 1:
             added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
             self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
-        if hint := self._work == "events" and self._gathered.hint_at_counters(self._input()):
-            self._notes.append(hint)
         groups = self._groups(True, self._statistics)
         heaviest = self._heaviest(groups)
         answered = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
@@ -494,6 +492,7 @@ class _Summarised:
             "memory": gathered.has_allocations,
             "inside": gathered.has_insides,
             "energy": gathered.has_power,
+            "counter": gathered.has_kernel_counters,
         }
         return tuple(name for name, is_known in could.items() if is_known)
 

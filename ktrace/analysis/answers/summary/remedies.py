@@ -1,6 +1,6 @@
 """What to do about a finding: the line that a practitioner would give; "" where nothing general can be said.
 
-exposed.copies            of pinned memory: Copy on a stream of its own while kernels run.
+exposed.copies            of pinned memory: Copy on a separate stream while kernels run.
 idle.host_late            in a call of the loader: More workers of the loader ...
 """
 
@@ -31,7 +31,7 @@ _BY_CLASS = {
     "data loading": "Let the loader prepare batches ahead: more workers, prefetch_factor, pin_memory=True.",
     "memory allocation": "Allocate once and keep the memory: a caching or pool allocator, buffers outside the loop.",
     "loading modules": "Load modules before the measured part: run a warm-up, or set CUDA_MODULE_LOADING=EAGER.",
-    "compilation": "Compile before the measured part, and find what compiles again: TORCH_LOGS=recompiles.",
+    "compilation": "Compile before the measured part, and find recompilations: TORCH_LOGS=recompiles.",
 }
 
 #: What the host was in during idle time -> what to do.
@@ -45,15 +45,15 @@ _BY_HOST = (
 _BLOCKING = "Copy from pinned memory with non_blocking=True: other copies block the host until they are done."
 _OPERATORS = "Call fewer operators between launches, or compile them (torch.compile), so that the host gets ahead."
 _PYTHON = (
-    "Find the program's own code between the operators of a step (torch.profiler: with_stack=True; py-spy), and move "
-    "logging, checks and preparation of data out of the step."
+    "Look for your own code between the operators of a step (torch.profiler: with_stack=True; py-spy), and move "
+    "logging, checks and data preparation out of it."
 )
 
 _NOT_KNOWN = "Record host calls, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
 
 #: Where calls are recorded, and still nothing says why a device was idle.
 _NO_REASON = (
-    "Record every call and what streams wait for, also of other processes on the device: no known call launched the "
+    "Record all calls and stream waits, including those of other processes on the device: no known call launched the "
     "work after these gaps, nothing that was recorded kept it waiting, or the host has no call in a long pause."
 )
 
@@ -88,7 +88,7 @@ _REMEDIES = {
     "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
 }
 
-_WITH_KERNELS = "Copy on a stream of its own while kernels run"
+_WITH_KERNELS = "Copy on a separate stream while kernels run"
 
 #: What names of copies tell of the memory -> what to do about such copies, where all that are shown are of it.
 _BY_MEMORY = (
@@ -108,7 +108,7 @@ _BY_MEMORY = (
 _OF_ANY_MEMORY = f"{_WITH_KERNELS}; to and from the host use pinned memory."
 
 _LATE_TOGETHER = "Compare these ranks with the others by ktrace diff: their kernels, their hosts and their input."
-_UNBALANCED = "Find out why ranks come late, and when (--by collective: who waited for whom)."
+_UNBALANCED = "Find out when and why ranks are late (--by collective: who waited for whom)."
 
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
@@ -117,6 +117,21 @@ _OF_LAUNCHES = 300_000
 #: them shows.
 FEWEST_LAUNCHES = 10
 _WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "idle.setup", "straggler", "exposed.copies")
+
+#: What the names of formats of XLA's profiler begin with: JAX compiles whole steps, and has no options of torch.
+_OF_XLA = ("xplane", "xprof")
+_LAUNCH_BOUND_OF: dict[tuple[str, ...], str] = {
+    _OF_XLA: (
+        "Launch less often: larger batches, or more of a step in one jax.jit; on GPUs XLA can launch it as "
+        "graphs (XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL)."
+    )
+}
+_PYTHON_OF: dict[tuple[str, ...], str] = {
+    _OF_XLA: (
+        "Look for your own code between the compiled functions of a step (jax.profiler.TraceAnnotation; py-spy), and "
+        "move logging, checks and data preparation out of it."
+    )
+}
 
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
@@ -155,14 +170,14 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if one.code == "outside" or not isinstance(gaps, int):
             return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
         if one.value <= _OF_LAUNCHES * gaps:
-            return _LAUNCH_BOUND
+            return of_profiler(_LAUNCH_BOUND_OF, formats) or _LAUNCH_BOUND
         if _COPIES.match(host):
             return _BLOCKING
         if _OPERATOR.match(host):
             return _OPERATORS
         if not host or host == NO_SPAN or _STEP.match(host):
-            return _PYTHON
-        return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
+            return of_profiler(_PYTHON_OF, formats) or _PYTHON
+        return f"Shorten what the host does in {host} between launches, or do it ahead of time in another thread."
     if one.code == "exposed.copies":
         names = [row.name for row in one.evidence]
         told = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))

@@ -1,6 +1,6 @@
 """Checks of a recording: where it contradicts itself or lacks what was launched, and which findings that takes away.
 
-    check.cause_after_effect   12 of 20 pieces of work begin before the calls that launched them ...
+    check.cause_after_effect   12 of 20 device activities start before the calls that launched them ...
         takes idle.*           nothing can be said of the time between a call and its work
 
 A check that fails is a `Finding` whose code begins with "check."; `CHECKS` says what each looks at, in words, which
@@ -97,7 +97,7 @@ CHECKS: dict[str, Check] = {
         ),
         (*_ON_DEVICE, "heaviest"),
         (),
-        "Ask each run alone.",
+        "Analyse each run on its own.",
     ),
     "ranks_apart": Check(
         "the ranks of a run are recorded at the same time",
@@ -113,30 +113,31 @@ CHECKS: dict[str, Check] = {
             "before all others; they aren't counted"
             if "left_out" not in one.details
             else f"{_counted(one, 'record has', 'records have')} no possible time (an end before the start, both 0, or "
-            "one beyond 2^62 ns) and weren't read"
+            "too large) and weren't read"
         ),
         (),
         ("heaviest", *_ON_DEVICE),
         "Record again: the profiler lost the times of some records.",
     ),
     "time_as_duration": Check(
-        "a duration isn't a time stamp",
-        lambda one: f"The duration of {_of(one)} pieces of work is their time stamp, as if they had begun at 0",
+        "a duration isn't a timestamp",
+        lambda one: f"The duration of {_of(one)} device activities is their timestamp, as if they had started at 0",
         ("heaviest", *_ON_DEVICE),
         (),
-        "Look at the times of the records that --format json names.",
+        "Look at the times of the records that --format json lists.",
     ),
     "times_made_up": Check(
         "times are measured",
-        lambda one: f"The times of {_of(one)} pieces of work are made up: a table was drawn as a timeline",
+        lambda one: f"The times of {_of(one)} device activities are made up: a table was drawn as a timeline",
         _ON_DEVICE,
         (),
         "Summarise the table itself, or record a timeline.",
     ),
     "cause_after_effect": Check(
-        "work begins after the call that launches it has begun",
+        "work starts after the call that launches it",
         lambda one: (
-            f"{_of(one)} pieces of work begin before the call that launched them, by up to {_time(one, 'early_ns')}: "
+            f"{_of(one)} device activities start before the call that launched them, by up to "
+            f"{_time(one, 'early_ns')}: "
             "the clocks of host and device differ by at least that"
         ),
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
@@ -147,7 +148,7 @@ CHECKS: dict[str, Check] = {
     "work_outlasts_wait": Check(
         "a call that waits for a device returns after the work that it waits for",
         lambda one: (
-            f"{_of(one)} pieces of work end after a call returned that had waited for their device, by up to "
+            f"{_of(one)} device activities end after a call returned that had waited for their device, by up to "
             f"{_time(one, 'late_ns')}: durations or clocks are wrong"
         ),
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "little", "outside"),
@@ -167,7 +168,7 @@ CHECKS: dict[str, Check] = {
     "wait_before_record": Check(
         "an event is recorded before it is waited for",
         lambda one: (
-            f"{_of(one)} waits for events begin before the event was recorded, by up to {_time(one, 'early_ns')}: the "
+            f"{_of(one)} waits for events start before the event was recorded, by up to {_time(one, 'early_ns')}: the "
             "clocks of threads or the numbers of events are wrong"
         ),
         ("idle.dependency",),
@@ -177,7 +178,7 @@ CHECKS: dict[str, Check] = {
     "stream_overlaps": Check(
         "the work of one stream runs one after the other",
         lambda one: (
-            f"{_of(one)} pieces of work begin before the one before them on their stream has ended, "
+            f"{_of(one)} device activities start before the one before them on their stream has ended, "
             f"{_time(one, 'overlap_ns')} in all: durations are wrong, or several streams are recorded as one"
         ),
         (),
@@ -218,7 +219,7 @@ CHECKS: dict[str, Check] = {
         "Record the nodes: nsys profile --cuda-graph-trace=node.",
     ),
     "table_incomplete": Check(
-        "a table shows what it sums up",
+        "a table lists the rows of its total",
         lambda one: (
             f"The {'shares in the table are of' if one.details.get('by_shares') else 'table states'} "
             f"{brief(one.whole or 0)}, and its rows have {brief(one.value)}: the others aren't listed"
@@ -235,10 +236,10 @@ CHECKS: dict[str, Check] = {
         "Paste or print all of it.",
     ),
     "rows_unreadable": Check(
-        "every row of a table has its figure",
+        "every row of a table has a readable figure",
         lambda one: (
-            f"{one.value:,.0f} row{'s have' if one.value > 1 else ' has'} no readable figure: what the others are "
-            "a share of isn't known"
+            f"{one.value:,.0f} row{'s have' if one.value > 1 else ' has'} no readable figure: the total of "
+            "the others isn't known"
         ),
         ("heaviest",),
         (),
@@ -289,9 +290,10 @@ CHECKS: dict[str, Check] = {
         partial=True,
     ),
     "waits_unlinked": Check(
-        "a wait for an event names its record, which is there",
+        "an event wait names an event record that is in the trace",
         lambda one: (
-            f"{_of(one)} waits for events don't say which record they wait for, or the trace lacks it: what work waits "
+            f"{_of(one)} waits for events don't say which record they wait for, or the trace lacks it: what the work "
+            "waits "
             "for isn't known there"
         ),
         (),
@@ -323,20 +325,20 @@ CHECKS: dict[str, Check] = {
         lambda one: f"{_disjoint(one)}: these are different parts of a run, different runs, or clocks that disagree",
         ("straggler",),
         (),
-        "Ask each alone, or relate their clocks: ktrace merge --align, --offset.",
+        "Analyse each on its own, or align their clocks: ktrace merge --align, --offset.",
         partial=True,
     ),
     "times_quantised": Check(
-        "times are finer than what they measure",
+        "times are finer than the work they measure",
         lambda one: (
-            f"All durations are multiples of {brief(one.value)}: shorter work looks like none, or as long as that"
+            f"All durations are multiples of {brief(one.value)}: shorter work looks as if it took no time, or that long"
         ),
         (),
         ("heaviest", "busy", "idle", "little"),
-        "Record finer time stamps, or repeat the work often enough (WebGPU: disable timestamp quantisation).",
+        "Record finer timestamps, or repeat the work often enough (WebGPU: disable timestamp quantisation).",
     ),
     "input_cut": Check(
-        "the input is whole",
+        "the input is complete",
         lambda one: "The input ends in the middle of its records: what follows is missing",
         (),
         ("heaviest", *_ON_DEVICE),
@@ -347,7 +349,7 @@ CHECKS: dict[str, Check] = {
 
 def _disjoint(one: Finding) -> str:
     """Which input begins how long after which other, in words."""
-    clock = "" if one.details["related"] else ", by clocks that can't be related"
+    clock = "" if one.details["related"] else ", on clocks that can't be aligned"
     more = f", and {one.details['pauses']:,} such pauses in all" if _number(one, "pauses") > 1 else ""
     return f"{one.subject['source']} begins {_span(one.value)} after {one.subject['before']} has ended{clock}{more}"
 
@@ -356,13 +358,13 @@ def _moved(one: Finding) -> str:
     """By how much times were moved, and how much more it may be."""
     least, most, slack = one.value, _number(one, "most_ns"), one.details["slack_ns"]
     by = brief(least) if least == most else f"{brief(least)} to {brief(most)}, {_number(one, 'drift_ppm'):+.1f} ppm"
-    said = f"{by}, the least by which no work begins before its call"
+    said = f"{by}, the smallest shift after which no work starts before its call"
     if not isinstance(slack, int):
-        return f"{said}; no call that waited for the device says how much more it may be"
+        return f"{said}; no call waited for the device, so the shift has no upper bound"
     if slack < 0:
         late = f"work ends up to {brief(-slack)} after a call that waited for it"
         return f"{said}, and now {late}: durations are wrong, too"
-    return f"{said}; up to {brief(slack)} more is possible, as calls that waited for the device tell"
+    return f"{said}; up to {brief(slack)} more is possible, judging by the calls that waited for the device"
 
 
 def _launches(one: Finding) -> str:

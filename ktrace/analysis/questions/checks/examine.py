@@ -96,7 +96,7 @@ def _formats(recording: Recording) -> list[str]:
 _API = KINDS.index("api")
 
 #: What tells of two runs whose calls have the same numbers, and the checks that rest on these.
-_CALLS_ANEW = "calls are numbered anew"
+_CALLS_ANEW = "call numbers restart"
 _BY_CALLS = ("cause_after_effect", "work_outlasts_wait", "waits_for_nothing", "launches_lost", "queued_at_end")
 
 #: What says that host and device have different clocks, and that there is little device work in the time of both.
@@ -141,7 +141,7 @@ class _Violations:
             rows = sorted(self._rows, key=lambda row: -row.time_ns)[:SHOWN]
             details = {key: self.total if total else self.most}
             code = PREFIX + check
-            yield Finding(code, "work", self.count, "count", self.of, "pieces of work", {}, None, details, rows)
+            yield Finding(code, "work", self.count, "count", self.of, "device activities", {}, None, details, rows)
 
 
 def _before_calls(recording: Recording) -> Iterator[Finding]:
@@ -373,7 +373,7 @@ def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, A
     stepping = np.array([*(name is not None for name in gathered.steps), False], np.bool_)[marks["meaning"]]
     step, first = marks["meaning"][stepping], marks["ts"][stepping] < pause.end
     if np.intersect1d(step[first], step[~first]).size:
-        return {"sign": "steps are numbered anew"}
+        return {"sign": "step numbers restart"}
     ids = spans["correlation"]
     if np.intersect1d(ids[call & sides], ids[call & ~sides]).size:
         return {"sign": _CALLS_ANEW}
@@ -424,7 +424,7 @@ def _made_up(recording: Recording) -> Iterator[Finding]:
     work = recording.work
     count = sum(int(np.count_nonzero(work.made_up[events.shape])) for events in work.each() if work.made_up.any())
     if count:
-        yield Finding(PREFIX + "times_made_up", "work", count, "count", len(work), "pieces of work")
+        yield Finding(PREFIX + "times_made_up", "work", count, "count", len(work), "device activities")
 
 
 def _as_duration(recording: Recording) -> Iterator[Finding]:
@@ -666,7 +666,7 @@ _DROPPED = re.compile(
 
 
 def _of_reading(recording: Recording) -> Iterator[Finding]:
-    """What the profiler said itself, which clocks were repaired, and whether the input is whole."""
+    """What the profiler said itself, which clocks were repaired, and whether the input is complete."""
     yield from _moved_clocks(recording)
     doubts = _doubts(recording)
     is_bare = not len(recording.work) and not recording.tables

@@ -90,7 +90,7 @@ def _clocks(answer: CollectivesAnswer, clocks: Clocks) -> Iterator[str]:
         below = sum(skew < clocks.ends for skew in skews)
         lines = f"; {below:,} of {len(skews):,} lines are below it" if below else ""
         ends = f"{brief(clocks.ends)}, by which ends differ,"
-        yield f"Skew below {ends} can't be told from the clocks' difference{lines}."
+        yield f"Skew below {ends} can't be told from the error of the clocks{lines}."
 
 
 def _bandwidths(answer: CollectivesAnswer, table: CollectiveTable) -> Iterator[str]:

@@ -188,7 +188,7 @@ class CriticalPathAnswer:
 #: The name of the question, as `--by` takes it.
 NAME = "critical-path"
 
-_LEFT_OUT = "A filter leaves out {:,} piece{} of device work, so the path may be another one."
+_LEFT_OUT = "A filter leaves out {:,} piece{} of device work, so the critical path may be a different one."
 
 
 class CriticalPath:
@@ -312,7 +312,7 @@ class _Sums:
         if unknown and unknown == self._counts["work"]:
             yield "The calls that launched the work aren't known, so the path doesn't lead from devices to the host."
         elif unknown:
-            yield f"The calls that launched {unknown:,} of {self._counts['work']:,} pieces of device work aren't known."
+            yield f"The calls that launched {unknown:,} of {self._counts['work']:,} device activities aren't known."
         if early:
             times = counted(early, "time")
             yield f"Work on the path begins before its call, {times}: clocks disagree, or times are rounded."

@@ -34,7 +34,6 @@ from ktrace.analysis.work.replayed import Replayed
 from ktrace.analysis.work.spans import KINDS, LINE, MARKER, MODULE, SIZES, grouped, line_of, shaped
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.report import counted
 from ktrace.store import Spill
 from ktrace.store.joins import positions
 from ktrace.tables import duration
@@ -399,13 +398,14 @@ class _HostSum:
         if grouped and self._by != SHAPE:
             notes.append(f"{grouped:,} names with arguments, as in 'aten::mm, seq = 12', count without them.")
         if self._replays and {"op", "module"} & {*self._levels}:
-            many = f"{counted(self._replays, 'piece')} of work ({duration(self._replayed_time)})"
+            noun = "activity" if self._replays == 1 else "activities"
+            many = f"{self._replays:,} device {noun} ({duration(self._replayed_time)})"
             notes.append(
                 f"{many} were replayed by graphs; their operators ran at capture. Name PyTorch's trace of the capture "
                 "with --capture, or begin to record before it."
             )
         if self._unlaunched:
-            many = f"{self._unlaunched:,} of {self._work:,} pieces of device work ({duration(self._time)})"
+            many = f"{self._unlaunched:,} of {self._work:,} device activities ({duration(self._time)})"
             notes.append(f"The call that launched {many} isn't known.")
         return notes
 

@@ -218,7 +218,7 @@ class PassesAnswer(msgspec.Struct):
         rows: list[tuple[Cell, ...]] = [
             (one.name, one.time, percent(one.time, whole), one.launched) for one in self.passes
         ]
-        said = f"The call of {self.unlaunched:,} pieces of work isn't known; they are among 'other'."
+        said = f"The call of {self.unlaunched:,} device activities isn't known; they are among 'other'."
         return [Table(PASS, "device time by pass of training", columns, rows, [said] if self.unlaunched else [])]
 
 

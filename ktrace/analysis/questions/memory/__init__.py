@@ -158,9 +158,9 @@ class Memory:
         snapshots = dict.fromkeys(use.source for use in held)
         notes = [f"{source} is a snapshot: its peak is what was held when it was taken." for source in snapshots]
         if any(use.before is None for use in uses):
-            notes.append("What was allocated before the trace isn't known: the source tells no totals.")
+            notes.append("What was allocated before the trace isn't known: the source has no totals.")
         if any(not use.owners for use in uses):
-            notes.append("Who held memory isn't known: the source tells no addresses.")
+            notes.append("Who held memory isn't known: the source has no addresses.")
         places = sorted([*uses, *held], key=lambda use: (use.device is None, natural(use.label)))
         return {NAME: MemoryAnswer(places, notes)}
 
