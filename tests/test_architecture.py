@@ -33,7 +33,7 @@ STOREYS = (
     ("output", "stages.clock_repair", *(f"analysis.questions.{name}" for name in QUESTIONS if name != "breakdown")),
     ("pipeline", "kit", "analysis.questions.breakdown"),
     ("analysis.answers.summary", "analysis.answers.query", "fleet"),
-    ("analysis.answers.diff",),
+    ("analysis.answers.diff", "analysis.answers.whatif"),
     ("page", "analysis.answers.mcp"),
     ("trace", "viewer"),
     ("cli",),

@@ -190,6 +190,7 @@ FILES: dict[str, Callable[[Path], None] | dict[str, Callable[[Path], None]]] = {
     "results.csv": sampled("rocprof/counters-with-times-behind-a-banner.csv"),
     "results.json": sampled("rocprof-json/a-marker-two-gpus-and-a-copy.json"),
     "run.csv": sampled("nsys-stats/traces-of-a-copy-two-kernels-and-their-calls.csv"),
+    "loop.pt.trace.json": sampled("kineto/five-steps-that-wait-for-the-loss.pt.trace.json"),
     "monday.json.gz": partial(other_day, "monday"),
     "tuesday.json.gz": partial(other_day, "tuesday"),
     "monday.pt.trace.json": partial(other_day, "monday"),

@@ -27,7 +27,7 @@ import numpy as np
 
 import ktrace
 from ktrace.analysis.answers.diff.comparison import Diff
-from ktrace.analysis.answers.diff.noise import RUNS
+from ktrace.analysis.work.steadiness import RUNS
 from ktrace.naming.short_names import short_name
 from ktrace.tables import shortened
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ktrace.analysis.answers.diff.noise import RUNS, student_t_p
+from ktrace.analysis.work.steadiness import RUNS, student_t_p
 from ktrace.model.arrays import Float64
 
 #: A test may accuse this part of all unchanged tables of any number of rows, and finds this part of what is planted, of

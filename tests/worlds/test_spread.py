@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktrace.analysis.answers.diff.noise import RUNS, distance_test
+from ktrace.analysis.answers.diff.noise import distance_test
+from ktrace.analysis.work.steadiness import RUNS
 from worlds.spread import WRONG, least
 
 

@@ -197,7 +197,7 @@ _WAITS = re.compile(
 _CAPTURES = re.compile(r"Stream(Begin|End)Capture")
 
 #: What waits for other processes, so that it would have ended no earlier if it had begun earlier (PyTorch's loader).
-_WAITS_FOR_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
+WAITS_FOR_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
 
 #: Calls that set up a context, a module or a library, mostly when they are first made.
 SETUP_CALL = re.compile(
@@ -476,7 +476,7 @@ def _queued_at_end(work: Work, events: Events) -> int:
 
 def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
     """How long the launching thread waited for other processes in each gap."""
-    waits = meanwhile.named(_WAITS_FOR_WORKERS.search)
+    waits = meanwhile.named(WAITS_FOR_WORKERS.search)
     rows = np.flatnonzero(waits[meanwhile.name])
     times = np.zeros(len(meanwhile.first), np.int64)
     np.add.at(times, meanwhile.gap[rows], meanwhile.time[rows])

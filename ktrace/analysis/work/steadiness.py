@@ -15,6 +15,7 @@ further apart than `limit`: tests/worlds/test_steady.py simulates steps of equal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -49,6 +50,9 @@ _STEADILY, _AS_STEEP = 5, 0.4
 
 #: How many single steps are named.
 NAMED = 3
+
+#: Means of runs of one program differ by this part of themselves (a standard deviation), however steady steps are.
+RUNS = 0.002
 
 
 class Unsteady(NamedTuple):
@@ -298,3 +302,20 @@ def _singles(logs: Float64) -> _Way:
     slow[order[: int(far.argmax()) + 1]] = True
     name = WARM_UP if slow[: slow.sum()].all() else SINGLE
     return _Way(float(far.max()), name, slow)
+
+
+def student_t_p(off: float, variance: float, freedom: int) -> float:
+    """Returns the two-sided p of Student's distribution (whole degrees of freedom: Abramowitz and Stegun, 26.7.3).
+
+    `variance` is that of what is `off`.
+    """
+    if not off or not variance:
+        return 0.0 if off else 1.0
+    angle = math.atan(abs(off) / math.sqrt(variance * freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    term = total = cosine if freedom % 2 else 1.0
+    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= (k - 1) / k * cosine**2
+        total += term
+    inside = sine * total if freedom % 2 == 0 else 2 / math.pi * (angle + (sine * total if freedom > 1 else 0.0))
+    return max(0.0, 1 - inside)

@@ -22,11 +22,10 @@ from msgspec.structs import replace
 
 from ktrace.analysis.answers.diff import Evidence
 from ktrace.analysis.work.durations import Samples
+from ktrace.analysis.work.steadiness import RUNS, student_t_p
 from ktrace.model.arrays import AnyArray, Bools, Float64, Int64
 from ktrace.store.joins import group_start_mask
 
-#: Means of runs of one program differ by this part of themselves (a standard deviation), however steady steps are.
-RUNS = 0.002
 #: Fewer samples of a side aren't tested.
 FEWEST = 3
 #: The confidence of an interval.
@@ -162,23 +161,6 @@ def _of_pairs(by: Float64, runs: float) -> float:
 def _exceeds_run_noise(middle_a: Any, middle_b: Any) -> Any:
     """Whether two medians, or arrays of them, are further apart than those of two runs: by three deviations."""
     return abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a
-
-
-def student_t_p(off: float, variance: float, freedom: int) -> float:
-    """Returns the two-sided p of Student's distribution (whole degrees of freedom: Abramowitz and Stegun, 26.7.3).
-
-    `variance` is that of what is `off`.
-    """
-    if not off or not variance:
-        return 0.0 if off else 1.0
-    angle = math.atan(abs(off) / math.sqrt(variance * freedom))
-    cosine, sine = math.cos(angle), math.sin(angle)
-    term = total = cosine if freedom % 2 else 1.0
-    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
-        term *= (k - 1) / k * cosine**2
-        total += term
-    inside = sine * total if freedom % 2 == 0 else 2 / math.pi * (angle + (sine * total if freedom > 1 else 0.0))
-    return max(0.0, 1 - inside)
 
 
 def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:

@@ -30,15 +30,14 @@ from msgspec.structs import replace
 from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
 from ktrace.analysis.answers.diff.noise import (
     FEWEST,
-    RUNS,
     STEADY,
     Slow,
     benjamini_hochberg,
     evidence,
     evidence_of_steps,
-    student_t_p,
 )
 from ktrace.analysis.work.groups import Group
+from ktrace.analysis.work.steadiness import RUNS, student_t_p
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables import percent
 

@@ -26,6 +26,8 @@ from ktrace.analysis.answers.query.children import Bound, Children
 from ktrace.analysis.answers.query.database import Database
 from ktrace.analysis.answers.summary.compute import summary_of
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.answers.whatif import WhatIf, whatif_of
+from ktrace.analysis.answers.whatif.changes import Changes
 from ktrace.analysis.work.groups import BY, GRID
 from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.companions import State, states_of
@@ -106,6 +108,11 @@ class Opened:
                 self._summaries[by] = summary, size
             self._summaries.move_to_end(by)
             return self._summaries[by][0]
+
+    def whatif(self, changes: Changes) -> WhatIf:
+        """What some changes would save."""
+        with self._lock:
+            return whatif_of(self._batches(), Report(), taxonomy(None), changes, self.title)
 
     def ask(
         self, children: Children, sql: str, params: Mapping[str, Any] | None, *, rows: int, size: int = ANSWER_BYTES

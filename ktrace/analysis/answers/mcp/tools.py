@@ -29,6 +29,7 @@ from ktrace.analysis.answers.mcp.answers import (
 from ktrace.analysis.answers.mcp.session import USUAL, Opened, Session
 from ktrace.analysis.answers.query.output import as_table
 from ktrace.analysis.answers.summary import QUESTIONS, RECORDING
+from ktrace.analysis.answers.whatif.changes import MOST_FACTOR, Changes
 from ktrace.analysis.work.groups import BY, NOT_KNOWN
 from ktrace.errors import UsageError
 from ktrace.report import counted
@@ -147,6 +148,33 @@ def overview(session: Session, handle: str, by: Sequence[str] = ("operation", "k
     tables = opened.summary().tables((), brief=True)
     tables += [table for name in by for table in _named(opened, name, brief=True)]
     return Page(**limits).document(tables, [*_notes(opened), *_lacking(opened, by)])
+
+
+@_tool(
+    "What would help: the time of a step if some work took less time, weren't waited for, or were launched as a graph, "
+    "with an interval, by a replay of what waited for what. An error where a replay without any is more than 1 % off.",
+    scale={
+        "type": "object",
+        "additionalProperties": {"type": "number", "minimum": 0, "maximum": MOST_FACTOR},
+        "description": 'Factors by operation or a part of a kernel\'s name: {"gemm": 0.5}, {"nccl": 0}.',
+    },
+    overlap=texts("Operations or parts of names of work that the next on its stream doesn't wait for."),
+    graph={"type": "boolean", "description": "Launches are free, from the first to the last between two waits."},
+    no_sync={"type": "boolean", "description": "Calls of the host don't wait for devices."},
+    loader={
+        "type": "number",
+        "minimum": 0,
+        "maximum": MOST_FACTOR,
+        "description": "Loading data takes this many times as long.",
+    },
+)
+def whatif(
+    session: Session, handle: str, scale: dict[str, float] | None = None, overlap: Sequence[str] = (),
+    graph: bool = False, no_sync: bool = False, loader: float | None = None, **limits: Any,
+) -> Answer:  # fmt: skip
+    changes = Changes(tuple((scale or {}).items()), tuple(overlap), graph, no_sync, loader)
+    told = session.get(handle).whatif(changes)
+    return Page(**limits).document(told.tables(), [told.head()])
 
 
 @_tool("Why devices were idle: the causes of gaps between work, and CPU activity during gaps.")

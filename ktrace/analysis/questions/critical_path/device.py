@@ -329,12 +329,15 @@ class Syncs:
         self._read_records()
         self._read_direct_waits()
 
+    def rows(self) -> dict[int, tuple[int, int, int]]:
+        """The waiting calls by their row: the target, the stream and the device of a `Sync`."""
+        return dict.fromkeys(self._waiting_calls().tolist(), (-1, -1, -1)) | self._copies() | self._known
+
     def by_thread(self) -> dict[int, list[Sync]]:
         """The waiting calls of each thread, by their end."""
         threads = self._threads
-        rows = dict.fromkeys(self._waiting_calls().tolist(), (-1, -1, -1)) | self._copies() | self._known
         syncs: dict[int, list[Sync]] = {}
-        for row, (target, stream, device) in rows.items():
+        for row, (target, stream, device) in self.rows().items():
             sync = Sync(int(threads.ts[row]), int(threads.end[row]), target, stream, device)
             if sync.end > sync.begin:
                 syncs.setdefault(int(threads.thread[row]), []).append(sync)

@@ -212,14 +212,14 @@ def courses(gathered: WorkInput, source: str, threads: Threads, device: DeviceWo
     """The steps of each process of a source that has steps, else the whole source."""
     walked = [
         _through(steps, thread, gathered, threads, device)
-        for thread, steps in _steps(gathered, source).items()
+        for thread, steps in steps_by_thread(gathered, source).items()
         if steps
     ]
     whole = [] if walked else [_whole_course(source, threads, device)]
     return [course for course in (*walked, *whole) if course is not None]
 
 
-def _steps(gathered: WorkInput, source: str) -> dict[int, list[Step]]:
+def steps_by_thread(gathered: WorkInput, source: str) -> dict[int, list[Step]]:
     """The steps by their thread, one thread for each process; the thread is -1 if they are on devices."""
     marks, tracks = gathered.marks.for_source(source), gathered.tracks.all()
     names = gathered.steps
