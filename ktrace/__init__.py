@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ktrace.analysis.answers.query import query
     from ktrace.analysis.answers.summary.compute import summarise as summary
     from ktrace.analysis.answers.summary.summary import Summary
+    from ktrace.analysis.answers.whatif import WhatIf, whatif
+    from ktrace.analysis.answers.whatif.changes import Changes
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -65,6 +67,8 @@ _HOME = {
     "Diff": "ktrace.analysis.answers.diff.comparison",
     "query": "ktrace.analysis.answers.query",
     "Summary": "ktrace.analysis.answers.summary.summary",
+    **dict.fromkeys(("WhatIf", "whatif"), "ktrace.analysis.answers.whatif"),
+    "Changes": "ktrace.analysis.answers.whatif.changes",
     **dict.fromkeys(
         (
             "AmbiguousFormat",
@@ -105,6 +109,7 @@ __all__ = [
     "Batch",
     "BatchReport",
     "Change",
+    "Changes",
     "ClosedFormat",
     "Crop",
     "DamagedInput",
@@ -128,6 +133,7 @@ __all__ = [
     "UsageError",
     "Validation",
     "VersionError",
+    "WhatIf",
     "batch",
     "classify",
     "convert",
@@ -142,6 +148,7 @@ __all__ = [
     "summary",
     "validate",
     "view",
+    "whatif",
 ]
 
 
@@ -151,6 +158,7 @@ _CALLED = {
     "summarise": "summary",
     "summarize": "summary",
     "compare": "diff",
+    "what_if": "whatif",
     **dict.fromkeys(("load", "open", "read_trace", "Read"), "read"),
 }
 

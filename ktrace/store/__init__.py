@@ -5,7 +5,8 @@ Files are read through a memory map, whose pages the system may reclaim at any t
 
 events        all events of a trace: their batches in any order, and a row of numbers for each
 vocabulary    numbers for the words of text columns, for tracks, and for the combinations of values in some columns
-joins         joins and groups of rows by columns of numbers, such as of calls and the work that they launched
+joins         joins and groups of rows by columns of numbers
+launches      which call launched which device work
 """
 
 from __future__ import annotations

@@ -137,9 +137,9 @@ def _told_by_time(group: Int64, begin: Int64, stream: Int32, of_call: Int64, ts:
     rank = np.arange(len(of)) - np.searchsorted(of, of)
     in_order = np.where(rank < calls[of], first[of] + rank, -1)
     in_order[_may_be_others(of, at, stream[order], in_order, ts)] = -1
-    found = np.empty(len(of), np.int64)
-    found[order] = np.where((calls == pieces)[of], in_order, _last_before(of, at, of_call, ts, first))
-    return found
+    call = np.empty(len(of), np.int64)
+    call[order] = np.where((calls == pieces)[of], in_order, _last_before(of, at, of_call, ts, first))
+    return call
 
 
 def _may_be_others(of: Int64, at: Int64, stream: Int32, in_order: Int64, ts: Int64) -> Bools:

@@ -54,7 +54,7 @@ def test_ranks_meet_in_their_collectives(seed: int, tmp_path: Path) -> None:
         (("gemm", 0.5), plants.slow_kernel("gemm", 0.5)),
         (("collective", 0.2), plants.slow_kernel("all_reduce", 0.2)),
     ):
-        answer, off = asked(seed, Changes(scale=(change,)), [made], tmp_path, first, **shape)
+        answer, off = asked(seed, Changes(scale=dict([change])), [made], tmp_path, first, **shape)
         assert off < NEAR
         assert not any("ranks" in note for note in answer.notes)
 

@@ -104,12 +104,12 @@ def beside(todo: list[list[Do]]) -> None:
 
 #: The changes, each with the plants that make the world that they describe.
 CASES: dict[str, tuple[Changes, list[Plant]]] = {
-    "gemm=0.5": (Changes(scale=(("gemm", 0.5),)), [plants.slow_kernel("gemm", 0.5)]),
-    "gemm=2": (Changes(scale=(("gemm", 2.0),)), [plants.slow_kernel("gemm", 2.0)]),
-    "attention=0.1": (Changes(scale=(("flash", 0.1),)), [plants.slow_kernel("attention", 0.1)]),
+    "gemm=0.5": (Changes(scale={"gemm": 0.5}), [plants.slow_kernel("gemm", 0.5)]),
+    "gemm=2": (Changes(scale={"gemm": 2.0}), [plants.slow_kernel("gemm", 2.0)]),
+    "attention=0.1": (Changes(scale={"flash": 0.1}), [plants.slow_kernel("attention", 0.1)]),
     "no-sync": (Changes(no_sync=True), [without_waits]),
     "graph": (Changes(graph=True), [as_graph]),
-    "both": (Changes(scale=(("gemm", 0.5),), no_sync=True), [plants.slow_kernel("gemm", 0.5), without_waits]),
+    "both": (Changes(scale={"gemm": 0.5}, no_sync=True), [plants.slow_kernel("gemm", 0.5), without_waits]),
 }
 
 

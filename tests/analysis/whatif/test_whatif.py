@@ -24,7 +24,7 @@ from ktrace.errors import InputError, UsageError
 LOOP = SAMPLES / "kineto/five-steps-that-wait-for-the-loss.pt.trace.json"
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 RANKS = sorted(SAMPLES.glob("kineto/collectives-of-two-ranks-rank?.json"))
-HALF = Changes(scale=(("gemm", 0.5),))
+HALF = Changes(scale={"gemm": 0.5})
 
 
 def edited(path: Path, change: Callable[[dict[str, Any]], None], folder: Path) -> Path:
@@ -101,9 +101,9 @@ def test_formats_agree(tmp_path: Path) -> None:
 
 
 def test_an_operation_comes_before_names() -> None:
-    by_name = whatif(LOOP, Changes(scale=(("*s16816gemm*", 0.5),))).cases[0]
+    by_name = whatif(LOOP, Changes(scale={"*s16816gemm*": 0.5})).cases[0]
     assert whatif(LOOP, HALF).cases[0].step == by_name.step
-    assert whatif(LOOP, Changes(scale=(("flash", 0.0),))).cases[0].saving > 0
+    assert whatif(LOOP, Changes(scale={"flash": 0.0})).cases[0].saving > 0
 
 
 def test_waits_that_are_inferred() -> None:
@@ -233,7 +233,7 @@ def test_a_part_of_the_steps() -> None:
     "path", kineto("worker0.1623143089861.pt.trace.json.gz", "nccl_data.json.gz"), ids=lambda path: path.name
 )
 def test_real_traces_are_replayed(path: Path) -> None:
-    found: WhatIf = whatif(at_hand(path), Changes(scale=(("gemm", 0.0),), graph=True))
+    found: WhatIf = whatif(at_hand(path), Changes(scale={"gemm": 0.0}, graph=True))
     assert found.drift < 0.01 and found.unchanged.step == pytest.approx(found.recorded, rel=1e-4)
     gemm, graph, both = (one.saving for one in found.cases)
     assert abs(gemm) < 0.001 * found.recorded < graph < both  # launch-bound, as `--by idle` says

@@ -172,7 +172,7 @@ def whatif(
     session: Session, handle: str, scale: dict[str, float] | None = None, overlap: Sequence[str] = (),
     graph: bool = False, no_sync: bool = False, loader: float | None = None, **limits: Any,
 ) -> Answer:  # fmt: skip
-    changes = Changes(tuple((scale or {}).items()), tuple(overlap), graph, no_sync, loader)
+    changes = Changes(scale or {}, tuple(overlap), graph, no_sync, loader)
     told = session.get(handle).whatif(changes)
     return Page(**limits).document(told.tables(), [told.head()])
 

@@ -46,7 +46,7 @@ COUNTED = {
 def is_other(one: str, other: str) -> bool:
     """Whether what is counted on two sides isn't the same, such as requests and warps.
 
-    Ranges, and rows of a table, of which nothing says whose they are may be anybody's but a device's.
+    Ranges, and rows of a table, of which nothing says whose they are may be of anything but a device.
     """
     unknown, devices = {"ranges", "table"}, {"events", "statistics"}
     return one != other and not (unknown & {one, other} and not devices & {one, other})

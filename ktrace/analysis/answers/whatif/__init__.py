@@ -124,6 +124,9 @@ class WhatIf:
     notes: list[str] = field(default_factory=list)
     report: Report | None = None
 
+    def __repr__(self) -> str:
+        return f"<WhatIf {', '.join(self.sources)}: {self.head()}>"
+
     @property
     def what(self) -> str:
         """What is timed: a step, or the whole recording."""
@@ -232,6 +235,14 @@ def whatif(
         The input can't be read, has no launches, or its replay is more than 1 % off.
     UsageError
         A name in `changes` is that of no work.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> loop = "samples/kineto/five-steps-that-wait-for-the-loss.pt.trace.json"
+    >>> answer = ktrace.whatif(loop, ktrace.Changes(scale={"gemm": 0.5}))
+    >>> [(case.change, round(case.saving)) for case in answer.cases]
+    [('--scale gemm=0.5', 147316)]
     """
     from ktrace.pipeline.read import read_selected
     from ktrace.pipeline.selection import selected
@@ -242,8 +253,7 @@ def whatif(
     batches = read_selected(
         paths, report, chosen.replace(classify=True), progress=progress, columns=COLUMNS | WAITED | OF_COLLECTIVES
     )
-    answer = whatif_of(batches, report, taxonomy(chosen.rules), changes or Changes(), _named(paths))
-    return answer
+    return whatif_of(batches, report, taxonomy(chosen.rules), changes or Changes(), _named(paths))
 
 
 def _named(paths: Sequence[str]) -> str:

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -41,23 +41,26 @@ MOST_FACTOR = 1_000_000
 
 @dataclass(frozen=True)
 class Changes:
-    """What would be otherwise: work by operation or name takes times as long, or is overlapped, and so on."""
+    """What would be otherwise, as the options of `ktrace whatif` say it.
 
-    scale: tuple[tuple[str, float], ...] = ()
+    `scale` has factors by operation, or part of a kernel's name: {"gemm": 0.5} takes half as long.
+    """
+
+    scale: Mapping[str, float] = field(default_factory=dict)
     overlap: tuple[str, ...] = ()
     graph: bool = False
     no_sync: bool = False
     loader: float | None = None
 
     def __post_init__(self) -> None:
-        for factor in (*(factor for _, factor in self.scale), 0 if self.loader is None else self.loader):
+        for factor in (*self.scale.values(), 0 if self.loader is None else self.loader):
             if not 0 <= factor <= MOST_FACTOR:
                 raise UsageError(f"{factor} isn't a factor", expected=f"0 to {MOST_FACTOR:,}")
 
     def each(self) -> Iterator[tuple[str, Changes]]:
         """Each change alone, with the option that asks for it."""
-        for name, factor in self.scale:
-            yield f"--scale {name}={factor:g}", Changes(scale=((name, factor),))
+        for name, factor in self.scale.items():
+            yield f"--scale {name}={factor:g}", Changes(scale={name: factor})
         for name in self.overlap:
             yield f"--overlap {name}", Changes(overlap=(name,))
         if self.graph:
@@ -104,7 +107,7 @@ class Matches:
 def changed(graph: Graph, changes: Changes, matches: Matches) -> Edges:
     """The edges of a graph with the changes."""
     edges, lag = graph.edges, graph.edges.lag
-    for pattern, factor in changes.scale:
+    for pattern, factor in changes.scale.items():
         of_these = (edges.kind == RUN) & np.append(matches.find(pattern)[graph.shape], False)[edges.of]
         lag = np.where(of_these, np.rint(lag * factor).astype(np.int64), lag)
     if changes.loader is not None:
@@ -161,9 +164,9 @@ def _instead(edges: Edges, rows: Int64, pieces: Int64, end_of: Int64) -> Edges:
     return taken(edges, rows[there])._replace(src=end_of[pieces[there]], of=pieces[there])
 
 
-def factors_of(scale: Sequence[str]) -> tuple[tuple[str, float], ...]:
+def factors_of(scale: Sequence[str]) -> dict[str, float]:
     """The names and factors of `name=factor`. Raises UsageError where one is neither."""
-    factors = []
+    factors = {}
     for text in scale:
         name, separator, number = text.rpartition("=")
         try:
@@ -172,5 +175,5 @@ def factors_of(scale: Sequence[str]) -> tuple[tuple[str, float], ...]:
             factor = -1.0
         if not separator or not name or not 0 <= factor <= MOST_FACTOR:
             raise UsageError(f"--scale {text} isn't a name and a factor", expected="gemm=0.5, 0 or more")
-        factors.append((name, factor))
-    return tuple(factors)
+        factors[name] = factor
+    return factors
