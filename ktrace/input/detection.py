@@ -70,6 +70,7 @@ _ROW = re.compile(r"\w ?= ?[\w.]|\d\.\d")
 _EXAMINED, _LONGEST, _AROUND, _FEWEST_COLUMNS = 2000, 2000, 60, 3
 _TIME = re.compile(
     r"(?<![\w.])\d[\d.,]{0,40}\s?(?:[nuµμm]?s|[NUM]S|[mun]?secs?|(?:milli|micro|nano)?seconds?)(?![\w/])"
+    r"|_(?:[num]?s|[mun]?secs?)[\"']?\s?[=:]\s?\d"
 )
 
 _EXPECTED = "one of the formats that `ktrace formats` lists"
@@ -439,14 +440,14 @@ def _times_in(sample: Sample) -> str:
     """How many lines of a text have a time with its unit, and the first one; '' for what isn't a text."""
     if sample.text is None or sample.is_json:
         return ""
-    found = [number for number, line in enumerate(sample.lines[:_EXAMINED], 1) if _TIME.search(line[:_LONGEST])]
-    if not found:
+    timed = [number for number, line in enumerate(sample.lines[:_EXAMINED], 1) if _TIME.search(line[:_LONGEST])]
+    if not timed:
         return "; no number in it has a unit of time" if any(map(str.isdigit, sample.text)) else ""
-    line = sample.lines[found[0] - 1]
+    line = sample.lines[timed[0] - 1]
     time = _TIME.search(line[:_LONGEST])
     first = line[max(time.end() - _AROUND, 0) : time.end()].strip() if time else ""
-    lines = f"{len(found)} lines have times" if len(found) > 1 else "1 line has times"
-    return f"; {lines}, first {printable(first)!r} in line {found[0]}"
+    lines = f"{len(timed)} lines have times" if len(timed) > 1 else "1 line has times"
+    return f"; {lines}, first {printable(first)!r} in line {timed[0]}"
 
 
 def _seen(sample: Sample) -> str:
