@@ -790,6 +790,10 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         return "bad-record", "no figure"
     if "count" not in figures.columns and (counted := _counted(table, name)):
         name, figures.columns["count"] = counted
+    if _are_no_sum(figures):  # the mean is of something else
+        column = (table.fields or {})["avg"]
+        figures.args[own_key(figures.args, table.headings[column])] = figures.columns.pop("avg")
+        kind, copy_kind = (kind, copy_kind) if "percent" in figures.columns else ("metric", None)
     if name in table.sums:
         kind, copy_kind = "total", None
     elif not _adds_up(table, figures):
@@ -806,9 +810,25 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
 
 def _adds_up(table: Table, figures: Figures) -> bool:
     """Whether the times of rows are parts of a sum."""
-    if _are_of_one_launch(figures) or _are_no_sum(figures) or _are_alternatives(table, figures):
+    if _are_of_one_launch(figures) or _are_alternatives(table, figures):
         return False
-    return table.is_tree or not (table.has_no_sum or _are_inclusive(table))
+    if table.is_tree:
+        return True
+    return table.adds_up is not False and not _are_inclusive(table) and not _are_unproven(table, figures)
+
+
+#: The last words of headings of names that are those of parts of a run.
+_OF_PARTS = frozenset(
+    name.split()[-1] for name in (*NAMES, "name", "module", "type", "action", "program", "dispatch", "pass")
+)
+
+
+def _are_unproven(table: Table, figures: Figures) -> bool:
+    """Whether neither figures nor the heading of names say that plain times are those of parts of a run."""
+    if table.adds_up or not figures.columns.keys().isdisjoint(("total", "count", "percent")):
+        return False
+    words = table.headings[table.name_column].key.split()
+    return not words or (words[-1] not in _OF_PARTS and words[-1].removesuffix("s") not in _OF_PARTS)
 
 
 def _are_of_one_launch(figures: Figures) -> bool:
@@ -847,7 +867,7 @@ _ALTERNATIVES = frozenset(
         ),
         *("batch", "batch size", "input", "input size", "resolution", "precision", "dtype", "config", "configuration"),
         *("variant", "strategy", "algorithm", "implementation", "library", "compiler", "device", "gpu", "hardware"),
-        *("format", "quantization", "quant", "モデル", "手法", "модель", "метод"),
+        *("arch", "architecture", "metric", "format", "quantization", "quant", "モデル", "手法", "модель", "метод"),
     )
 )
 

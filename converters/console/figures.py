@@ -85,7 +85,8 @@ _SHARE_BEHIND = re.compile(r"\s{1,40}(?P<share>\d{1,3}(?:\.\d{1,6})?)%$")
 _UNIT_OF_LABEL = re.compile(rf"\s?[(\[](?:in )?({UNITS})[)\]](?:\s-\s\d{{1,9}}\s[a-z]{{1,9}}$)?")
 #: A time of each of something, which is an average; what says in brackets that a time is one; a label's last word.
 _OF_EACH = re.compile(
-    rf"(?P<time>\d ?(?:{UNITS}))(?: ?/ ?| per )(?:iter(?:ation)?|run|call|launch|rep|op|invocation)\b"
+    rf"(?P<time>\d ?(?:{UNITS}))(?: ?/ ?| per )(?:iter(?:ation)?|run|call|launch|rep|op|invocation"
+    r"|step|token|frame)\b"
 )
 _OF_REPEATS = re.compile(r"(?i)\b(?:avg|average|mean)\b")
 _NAMED_STATISTIC = re.compile(r"(?i)(?P<label>.*[^\s:-])(?:\s*:\s*|\s+-\s+)(?P<word>avg|average|mean|median|min|max)")

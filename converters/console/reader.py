@@ -98,6 +98,7 @@ class _Console:
         self._held: tuple[Figure, list[str]] | None = None  # statistics to which lines below may add some
         self._labelled = ""  # the label of a time that stands in the line below it
         self._is_prompt = False  # whether a prompt named it
+        self._is_banner = False  # whether a title did
         self._above: str | None = None  # what a line above says is timed below
         self._indent = self._named = 0  # of that line: its blanks, its number
 
@@ -178,6 +179,13 @@ class _Console:
 
     def _is_of_above(self, number: int, text: str, figures: list[Figure]) -> bool:
         """Whether the time of a line is of what one above names: the first one, those further indented, statistics."""
+        if (
+            self._is_banner
+            and not figures[0].statistics
+            and (below := figures_of(self._lines.peek() or ""))
+            and below[0].name
+        ):
+            return False  # a title of several times
         is_near = number == self._named + 1 or indent_of(text) > self._indent or figures[0].statistics
         name = figures[0].name
         return bool(len(figures) == 1 and is_near and (not name or (says_time_alone(name) and not is_total(name))))
@@ -199,6 +207,7 @@ class _Console:
         if self._above and indent_of(text) > self._indent:
             return
         self._above, self._labelled, self._indent, self._named = None, "", indent_of(text), number
+        self._is_banner = text.lstrip()[:1] in ("=", "-", "*", "#")
         if prompt := PROMPT.fullmatch(text.strip()):
             self._above, self._is_prompt = prompt["name"].strip()[:_LONGEST_NAME], True
             self._lines.structure()

@@ -70,6 +70,7 @@ _ROW = re.compile(r"\w ?= ?[\w.]|\d\.\d")
 _EXAMINED, _LONGEST, _AROUND, _FEWEST_COLUMNS = 2000, 2000, 60, 3
 _TIME = re.compile(
     r"(?<![\w.])\d[\d.,]{0,40}\s?(?:[nuµμm]?s|[NUM]S|[mun]?secs?|(?:milli|micro|nano)?seconds?)(?![\w/])"
+    r"|_(?:[num]?s|[mun]?secs?)[\"']?\s?[=:]\s?\d"
 )
 
 _EXPECTED = "one of the formats that `ktrace formats` lists"

@@ -178,3 +178,39 @@ def test_a_refusal_says_what_was_seen_and_its_command_reads_it(
 def test_a_title_is_no_time(tmp_path: Path) -> None:
     text = "Kernel benchmark\n\n### 15 s clip\nload: 1.5 ms\nfill_k: 2.5 ms\nmerge_k: 3.5 ms\n"
     assert {row["name"] for row in _rows(text, tmp_path)} == {"load", "fill_k", "merge_k"}
+
+
+def test_plain_times_add_up_only_below_a_heading_of_parts(tmp_path: Path) -> None:
+    text = _table("| Layer | time (ms) |", "| conv1 | 3.5 |", "| conv2 | 4.5 |", "| fc_a | 1.25 |")
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"op"}
+    assert {row["kind"] for row in _rows(text.replace("Layer", "Product"), tmp_path)} == {"metric"}
+    summed = text.replace("Layer", "Product") + "| Total | 9.25 |\n"
+    assert [row["kind"] for row in _rows(summed, tmp_path)] == ["op", "op", "op", "total"]
+
+
+def test_shares_of_several_wholes_add_up_to_nothing(tmp_path: Path) -> None:
+    heads = "| who | kernel | calls | avg | share of GPU time |"
+    rows = ("| mine | `attn_a` | 100 | 40 us | 10% |", "| theirs | `attn_b` | 100 | 10 us | 5% |")
+    assert {row["kind"] for row in _rows(_table(heads, *rows), tmp_path)} == {"metric"}
+    one = (rows[0], rows[1].replace("5%", "2.5%"))
+    assert {row["kind"] for row in _rows(_table(heads, *one), tmp_path)} == {"kernel"}
+
+
+def test_a_mean_that_contradicts_the_total_is_of_something_else(tmp_path: Path) -> None:
+    heads = "| Kernel | Calls | Total us | us/iter | % GPU |"
+    rows = (
+        "| blend_k | 10 | 3600 | 360 | 60% |",
+        "| sort_k | 60 | 1800 | 180 | 30% |",
+        "| fill_k | 90 | 600 | 60 | 10% |",
+    )
+    found = {row["name"]: row for row in _rows(_table(heads, *rows), tmp_path)}
+    assert {row["kind"] for row in found.values()} == {"kernel"}
+    assert found["sort_k"]["total"] == 1_800_000
+    assert pd.isna(found["sort_k"]["avg"])
+    assert found["blend_k"]["avg"] == 360_000
+
+
+def test_a_banner_above_several_times_is_no_name(tmp_path: Path) -> None:
+    text = "=== Breakdown of all ===\nGPU kernel time: 24.5 ms\nGPU transfer time: 5.25 ms\nCPU compute time: 6.5 ms\n"
+    names = {row["name"] for row in _rows(text, tmp_path)}
+    assert names == {"GPU kernel time", "GPU transfer time", "CPU compute time"}

@@ -162,4 +162,6 @@ def test_headings_with_a_remark_behind_the_unit(tmp_path: Path) -> None:
 def test_accelerators_of_several_kinds_are_compared(tmp_path: Path) -> None:
     text = "| | xpu time (seconds) | CUDA time (seconds) |\n|--|--|--|\n| BERT | 0.5 | 0.25 |\n| GPT2 | 1 | 2 |\n"
     assert _figures(text, tmp_path)["GPT2, CUDA time (seconds)"] == 2e9
-    assert {row["kind"] for row in _rows(text.replace("xpu", "cpu"), tmp_path)} == {"kernel"}
+    layers = text.replace("| | xpu", "| Layer | cpu")
+    assert {row["kind"] for row in _rows(layers, tmp_path)} == {"kernel"}
+    assert {row["kind"] for row in _rows(text.replace("xpu", "cpu"), tmp_path)} == {"metric"}  # of models

@@ -6,6 +6,7 @@ tables              tables anywhere in a text, a `Row` at a time: `candidates` r
                     below it; `layouts` splits rows into cells (pipes, tabs, fixed width), `markup` those of HTML,
                     LaTeX and wikis, `wrapped` joins rows of several lines; `titles` finds the titles above a table,
                     and for probes the lines with telling words
+alike               lines of one form as a table: what they share are headings, what differs are cells
 trees               times of things within things: what each takes by itself, and with what is within it
 variants            tables of one thing in several settings: figures under the names of these, which are no sum
 alike               lines of one form with several times, as tables without headings

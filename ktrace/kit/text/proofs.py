@@ -42,6 +42,9 @@ _MOST_SHARES = Decimal("101")
 #: Rows of which one may be the sum of all others, at least; so many times what is rounded it is.
 _FEWEST_PARTS, _LEAST_DIGITS = 4, 25
 
+#: Wholes of which shares are, that are so many times as large as others, are different ones.
+_APART = Decimal("1.5")
+
 
 class BareTable(NamedTuple):
     """Rows without headings: their layout, headings in the words of what is proven, and field -> index."""
@@ -227,16 +230,51 @@ def _last_digit(number: Decimal) -> Decimal:
     return Decimal(1).scaleb(min(int(number.as_tuple().exponent), 0))
 
 
-def within_each_other(
+def add_up(
     headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]], sums: frozenset[str]
-) -> bool:
-    """Whether the shares of rows that are no sums are of more than 100 %: some rows are within others."""
+) -> bool | None:
+    """Whether rows show that they add up, with one for their sum, or that they don't; None if they show neither.
+
+    They don't if their shares, without sums, are of more than 100 %, as those of rows within others, or of several
+    wholes.
+    """
     name, percent = fields.get("name"), fields.get("percent")
-    if name is None or percent is None:
-        return False
+    if name is None or not rows:
+        return None
     whole = [row for row in rows if len(row) == len(headings) and row[name] not in sums and not is_total(row[name])]
-    shares = [share for _, share in _shares(whole, name, percent, None)]
-    return sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
+    shares = [share for _, share in _shares(whole, name, percent, None)] if percent is not None else []
+    if sum(shares) > _MOST_SHARES + len(shares) / Decimal(2) or _are_of_several(headings, fields, whole):
+        return False
+    return True if sums or len(whole) < len(rows) else None
+
+
+def _are_of_several(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a column of shares of the time has those of several wholes, by the totals of the rows."""
+    shares = [
+        index
+        for index, head in enumerate(headings)
+        if index not in fields.values() and "time" in head.key and ("share" in head.key or head.unit == "%")
+    ]
+    for index in shares:
+        wholes = [
+            time / share.number
+            for row in rows
+            if (share := figure(row[index])) and share.number >= 1 and (time := _time_of(fields, headings, row))
+        ]
+        if len(wholes) > 1 and max(wholes) > min(wholes) * _APART:
+            return True
+    return False
+
+
+def _time_of(fields: dict[str, int], headings: Sequence[Heading], row: Sequence[str]) -> Decimal | None:
+    """The time of a row in ns, or its average times its count."""
+    field = next((field for field in ("total", "value", "avg") if field in fields), "")
+    read = figure(row[fields[field]]) if field else None
+    time = nanoseconds(read.number, read.unit or headings[fields[field]].unit) if read else None
+    if field != "avg" or time is None:
+        return time
+    count = figure(row[fields["count"]]) if "count" in fields else None
+    return time * count.number if count else None
 
 
 def _shares(

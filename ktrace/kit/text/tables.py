@@ -64,7 +64,7 @@ from .layouts import (
 from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
-from .proofs import bare_table, may_be_bare, sums_of, unit_of_shares, within_each_other
+from .proofs import add_up, bare_table, may_be_bare, sums_of, unit_of_shares
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 from .wrapped import whole_row, with_cut, with_line_ends
 
@@ -130,7 +130,7 @@ class Table:
 
     `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
     the one that it is within. `sums` are the names of rows whose figures show that they are sums of others.
-    `has_no_sum`: nothing shows that its rows add up, or their shares that they don't.
+    `adds_up`: whether its figures show that its rows add up, or that they don't; None if they show neither.
     """
 
     ordinal: int
@@ -142,7 +142,7 @@ class Table:
     boxed: bool = False
     is_tree: bool = False
     sums: frozenset[str] = frozenset()
-    has_no_sum: bool = False
+    adds_up: bool | None = None
 
     @property
     def scope(self) -> list[str]:
@@ -635,7 +635,7 @@ class _Scan:
             fields = {"name": fields["name"]} | ({"value": last[0]} if len(last) == 1 else {})
         has_sum = any(is_total(row[fields["name"]]) for row in rows)
         table = Table(self._tables, line, self._path, layout, headings, fields)
-        return replace(table, has_no_sum=not (has_sum or fields.keys() & {"count", "percent"}))
+        return replace(table, adds_up=has_sum or bool(fields.keys() & {"count", "percent"}))
 
     def _open(self, line: Line) -> Table | None:
         """Opens the table whose headings are in the line."""
@@ -666,7 +666,7 @@ class _Scan:
             rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
             examined, known = list(rows), table.fields
             sums = sums_of(headings, known, examined)
-            table = replace(table, sums=sums, has_no_sum=within_each_other(headings, known, examined, sums))
+            table = replace(table, sums=sums, adds_up=add_up(headings, known, examined, sums))
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)
