@@ -58,7 +58,7 @@ def test_the_guess_is_shown_and_nothing_is_written(table: Path) -> None:
     assert re.search(r"start +t0:us +\? +by its heading; no unit is stated anywhere: us is a guess", done.stdout)
     assert "arguments: note" in done.stdout
     assert re.search(r"2 +kernel +gemm +12,500 ns +3.250 us", done.stdout)
-    assert "nothing is written" in done.stdout
+    assert "nothing was written" in done.stdout
     assert [path.name for path in table.parent.iterdir()] == [table.name]
 
 

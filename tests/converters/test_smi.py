@@ -375,13 +375,14 @@ def test_a_summary_of_readings_alone_says_how_to_ask_for_them(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# gpu   pwr gtemp\n# Idx     W     C\n    0    71    33\n", "from summaries"),
-        ("#Time        gpu   pwr\n#HH:MM:SS    Idx     W\n 12:34:56      0    71\n", "from events"),
+        ("# gpu   pwr gtemp\n# Idx     W     C\n    0    71    33\n", 'ktrace query {} "from summaries"'),
+        ("#Time        gpu   pwr\n#HH:MM:SS    Idx     W\n 12:34:56      0    71\n", "ktrace summary {} --by counter"),
     ],
 )
 def test_figures_without_times_are_summaries(tmp_path: Path, text: str, said: str) -> None:
     log = written(tmp_path, text)
-    (note,) = (note for note in ktrace.summary(log).notes if "ktrace query" in note)
-    assert {one for one in ("from summaries", "from events") if one in note} == {said}
-    (row,) = (one for one in ktrace.query(log, said).to_pylist() if one["unit"] == "W")
-    assert row["value" if said == "from events" else "avg"] == 71
+    (note,) = (note for note in ktrace.summary(log, by=["kernel"]).notes if "ktrace" in note)
+    assert note.endswith(said.format(log))
+    records = {"query": "from summaries", "summary": "from events"}[said.split()[1]]
+    (row,) = (one for one in ktrace.query(log, records).to_pylist() if one["unit"] == "W")
+    assert row["value" if records == "from events" else "avg"] == 71

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import ktrace
 from ktrace.errors import KtraceError
 from ktrace.trace import read
 from tests.helpers.fork_server import program
@@ -40,10 +41,14 @@ def test_few_digits_prove_no_sum(tmp_path: Path) -> None:
     assert "total" not in {row["kind"] for row in _rows(text, tmp_path)}
 
 
-def test_rows_of_more_than_all_are_within_each_other(tmp_path: Path) -> None:
+def test_rows_of_more_than_all_are_of_several_wholes_or_within_each_other(tmp_path: Path) -> None:
     heads = "| action | time (s) | % of run |"
+    several = ("| epoch | 81.5 | 97.0% |", "| batch | 63 | 45.0% |", "| forward | 21 | 75.0% |")
+    assert {row["kind"] for row in _rows(_table(heads, *several), tmp_path)} == {"metric"}
     nested = ("| epoch | 81.5 | 97.0% |", "| batch | 63 | 75.0% |", "| forward | 21 | 25.0% |")
-    assert {row["kind"] for row in _rows(_table(heads, *nested), tmp_path)} == {"metric"}
+    assert {row["kind"] for row in _rows(_table(heads, *nested), tmp_path)} == {"op"}
+    within = ktrace.summary(tmp_path / "t.md")
+    assert within.total == pytest.approx(84e9, rel=1e-3)  # not the sum of the rows, 165.5 s
     apart = ("| load | 42 | 50.0% |", "| batch | 25.2 | 30.0% |", "| forward | 8.4 | 10.0% |")
     assert {row["kind"] for row in _rows(_table(heads, *apart), tmp_path)} == {"op"}
 

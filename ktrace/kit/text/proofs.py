@@ -235,15 +235,17 @@ def add_up(
 ) -> bool | None:
     """Whether rows show that they add up, with one for their sum, or that they don't; None if they show neither.
 
-    They don't if their shares, without sums, are of more than 100 %, as those of rows within others, or of several
-    wholes.
+    They don't if their shares are of several wholes. Those of one that are more than 100 % are of rows within others.
     """
     name, percent = fields.get("name"), fields.get("percent")
     if name is None or not rows:
         return None
     whole = [row for row in rows if len(row) == len(headings) and row[name] not in sums and not is_total(row[name])]
     shares = [share for _, share in _shares(whole, name, percent, None)] if percent is not None else []
-    if sum(shares) > _MOST_SHARES + len(shares) / Decimal(2) or _are_of_several(headings, fields, whole):
+    is_more = sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
+    if (is_more and percent is not None and _differ(_wholes(headings, fields, whole, percent))) or _are_of_several(
+        headings, fields, whole
+    ):
         return False
     return True if sums or len(whole) < len(rows) else None
 
@@ -255,15 +257,22 @@ def _are_of_several(headings: Sequence[Heading], fields: dict[str, int], rows: S
         for index, head in enumerate(headings)
         if index not in fields.values() and "time" in head.key and ("share" in head.key or head.unit == "%")
     ]
-    for index in shares:
-        wholes = [
-            time / share.number
-            for row in rows
-            if (share := figure(row[index])) and share.number >= 1 and (time := _time_of(fields, headings, row))
-        ]
-        if len(wholes) > 1 and max(wholes) > min(wholes) * _APART:
-            return True
-    return False
+    return any(_differ(_wholes(headings, fields, rows, index)) for index in shares)
+
+
+def _wholes(
+    headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]], percent: int
+) -> list[Decimal]:
+    """What the shares in a column are of, by the time of each row."""
+    return [
+        time / share.number
+        for row in rows
+        if (share := figure(row[percent])) and share.number >= 1 and (time := _time_of(fields, headings, row))
+    ]
+
+
+def _differ(wholes: Sequence[Decimal]) -> bool:
+    return len(wholes) > 1 and max(wholes) > min(wholes) * _APART
 
 
 def _time_of(fields: dict[str, int], headings: Sequence[Heading], row: Sequence[str]) -> Decimal | None:

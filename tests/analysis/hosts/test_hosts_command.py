@@ -91,4 +91,4 @@ def test_what_the_trace_does_not_know() -> None:
     assert done.exit_code == 0
     assert "This input has no op or api information." in done.stdout
     done = run(GRAPH, "--by", "op")
-    assert "The call that launched 2 of 6 pieces of device work (6.000 us) isn't known." in done.stdout
+    assert "The call that launched 2 of 6 device activities (6.000 us) isn't known." in done.stdout

@@ -26,7 +26,7 @@ from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, by_so
 from ktrace.model.batch import Batch
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
-from ktrace.store import Spill, joins
+from ktrace.store import Spill, launches
 
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 TRACES = [
@@ -75,7 +75,7 @@ def test_files_and_blocks_make_no_difference(
     made: list[Path] = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how: (made.append(path), opened(path, *how))[1])
-    for module in (stored_columns, device_work, durations, joins, occurrences):
+    for module in (stored_columns, device_work, durations, launches, occurrences):
         monkeypatch.setattr(module, "BLOCK", 3)
     assert told(ktrace.summary(paths)) == in_memory
     assert any(path.is_relative_to(temporary) for path in made)
