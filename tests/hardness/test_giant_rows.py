@@ -57,7 +57,7 @@ def cost(path: Path, name: str) -> float:
 
 
 #: CPU seconds of the longer row that need no proportion.
-ENOUGH = 0.3
+ENOUGH = 0.1
 
 
 @pytest.mark.parametrize("name", LINED)
