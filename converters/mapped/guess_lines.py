@@ -131,7 +131,7 @@ def _alone(sample: Sample, path: str) -> int | None:
         except KtraceError:
             continue
         cells = form.cells(sample.lines[number - 1])
-        if cells and form.fields.keys() & _TIMES and len(form.fields.keys() & _TIMES) == 1 and _is_name(cells["name"]):
+        if cells and len(form.fields.keys() & _TIMES) == 1 and _is_name(cells["name"]):
             return number
     return None
 

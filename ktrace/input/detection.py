@@ -440,14 +440,14 @@ def _times_in(sample: Sample) -> str:
     """How many lines of a text have a time with its unit, and the first one; '' for what isn't a text."""
     if sample.text is None or sample.is_json:
         return ""
-    timed = [number for number, line in enumerate(sample.lines[:_EXAMINED], 1) if _TIME.search(line[:_LONGEST])]
+    lines = enumerate(sample.lines[:_EXAMINED], 1)
+    timed = [(number, time) for number, line in lines if (time := _TIME.search(line[:_LONGEST]))]
     if not timed:
         return "; no number in it has a unit of time" if any(map(str.isdigit, sample.text)) else ""
-    line = sample.lines[timed[0] - 1]
-    time = _TIME.search(line[:_LONGEST])
-    first = line[max(time.end() - _AROUND, 0) : time.end()].strip() if time else ""
-    lines = f"{len(timed)} lines have times" if len(timed) > 1 else "1 line has times"
-    return f"; {lines}, first {printable(first)!r} in line {timed[0]}"
+    number, time = timed[0]
+    first = time.string[max(time.end() - _AROUND, 0) : time.end()].strip()
+    have = f"{len(timed)} lines have" if len(timed) > 1 else "1 line has"
+    return f"; {have} times, first {printable(first)!r} in line {number}"
 
 
 def _seen(sample: Sample) -> str:

@@ -36,7 +36,7 @@ from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
-from ktrace.store.joins import each_group
+from ktrace.store.joins import each_group, positions
 from ktrace.tables import Column, Table, cut, percent
 
 #: The columns of the model that it looks at.
@@ -178,10 +178,7 @@ class _Parts:
 def _waited(events: Events, waits: Mapping[str, tuple[Int64, Int64]]) -> Int64:
     """How long each piece of work waited for other ranks, ns; -1 where that isn't known."""
     ids, times = waits.get(events.source, (events.ids[:0],) * 2)
-    if not len(ids):
-        return np.full(len(events), -1, np.int64)
-    place = np.minimum(np.searchsorted(ids, events.ids), len(ids) - 1)
-    return np.where(ids[place] == events.ids, times[place], -1)
+    return np.append(times, -1)[positions(events.ids, ids)]
 
 
 def _add_source(parts: _Parts, work: Work, events: Events, waited: Int64) -> None:

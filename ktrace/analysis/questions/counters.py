@@ -25,6 +25,7 @@ from ktrace.model.masks import each_source, present, words_in
 from ktrace.model.tracks import natural
 from ktrace.store import Spill
 from ktrace.store.events import values
+from ktrace.store.joins import positions
 from ktrace.store.vocabulary import RowKeys
 from ktrace.tables import Cell, Column, Table
 
@@ -112,8 +113,8 @@ class _Values:
     def of(self, source: str, ids: Int64, names: Sequence[str], counts: Int64) -> Iterator[Counted]:
         """The counters of launches: their sorted ids, the name of what each launched, and how many each stands for."""
         rows = self.stored.for_source(source)
-        place = np.minimum(np.searchsorted(ids, rows["parent"]), max(len(ids) - 1, 0))
-        of_launch = ids[place] == rows["parent"] if len(ids) else np.zeros(len(place), np.bool_)
+        place = positions(rows["parent"], ids)
+        of_launch = place >= 0
         place = place[of_launch]
         code = {name: number for number, name in enumerate(dict.fromkeys(names))}
         kernel = np.array([code[name] for name in names], np.int64)[place]

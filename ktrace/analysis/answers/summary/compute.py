@@ -183,7 +183,9 @@ def read_summary(
 
 def _questions_needed(by: Sequence[str] | None, proved: bool, also: Sequence[str]) -> Sequence[str] | None:
     """What must be answered: what was asked for, and what the verdict rests on."""
-    return by if by is None or not (proved or also) else [*by, *also, *((*PROOFS, *INSTEAD) if proved else ())]
+    if by is None:
+        return None
+    return [*by, *also, *PROOFS, *INSTEAD] if proved else [*by, *also]
 
 
 def summary_of(

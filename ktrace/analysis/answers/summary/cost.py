@@ -57,7 +57,7 @@ class CostAnswer(msgspec.Struct, frozen=True):
     steps: int
     tokens: list[tuple[str, int, int]]
 
-    def of(self, time: float) -> float:
+    def at_price(self, time: float) -> float:
         """The cost of so many ns of one device."""
         return time * self.price / _HOUR
 
@@ -67,8 +67,8 @@ class CostAnswer(msgspec.Struct, frozen=True):
         columns = [Column("part", spoken=SPOKEN_PARTS), Column("cost", "exact"), Column("share", "%")]
         columns += [Column("per million steps", "exact")] if self.steps else []
         rows: list[tuple[Cell, ...]] = [
-            (name, self.of(time), percent(time, whole))
-            + ((self.of(time) / self.steps * _MILLION,) if self.steps else ())
+            (name, self.at_price(time), percent(time, whole))
+            + ((self.at_price(time) / self.steps * _MILLION,) if self.steps else ())
             for name, time in [("all", whole), *self.parts]
         ]
         title = f"cost of {counted(self.devices, 'device')} at {self.price:g} an hour each"
@@ -85,7 +85,7 @@ class CostAnswer(msgspec.Struct, frozen=True):
         return tables
 
     def _of_phase(self, phase: str, tokens: int, time: int) -> tuple[Cell, ...]:
-        cost = self.of(time) * self.devices
+        cost = self.at_price(time) * self.devices
         return phase, tokens, cost, cost / tokens * _MILLION
 
 

@@ -171,15 +171,15 @@ class CollectivesQuestion:
         matched = self._matched(work)
         if matched is None or matched.table.of_calls or matched.arrivals.wait is None:
             return {}
-        table, waits = matched.table, matched.arrivals.waits
-        source = np.array([rank.source for rank in table.ranks], np.object_)[table.rank]
-        wait = np.minimum(matched.arrivals.wait, table.dur)
-        return {
-            name: (table.id[rows[order]], wait[rows[order]])
-            for name in dict.fromkeys(rank.source for rank in table.ranks)
-            if len(rows := np.flatnonzero(waits & (source == name)))
-            for order in (np.argsort(table.id[rows]),)
-        }
+        table, wait = matched.table, np.minimum(matched.arrivals.wait, matched.table.dur)
+        rows = np.flatnonzero(matched.arrivals.waits)
+        rows = rows[np.argsort(table.id[rows])]
+        waits = {}
+        for source in dict.fromkeys(rank.source for rank in table.ranks):
+            is_there = np.array([rank.source == source for rank in table.ranks], np.bool_)
+            of_source = rows[is_there[table.rank[rows]]]
+            waits[source] = table.id[of_source], wait[of_source]
+        return waits
 
     def _matched(self, work: Work) -> _Matched | None:
         """The collectives with an end, in one clock, each with its counterparts on other ranks; None without any."""
