@@ -267,8 +267,10 @@ class _Guesses:
     def _for_users(self) -> str:
         """A mapping that says that a column of numbers is the time of what another one names; '' for none."""
         columns = [column for column in self._free() if not _SIGNS.search(column.name)]
-        known = [self._found[name][0] for name in ("name",) if name in self._found]
-        name = next((column for column in (*known, *columns) if not column.is_number and column.values), None)
+        chosen = self._found.get("name")
+        if chosen is not None:
+            columns.insert(0, chosen[0])
+        name = next((column for column in columns if not column.is_number and column.values), None)
         time = next((column for column in columns if column.is_number), None)
         if name is None or time is None or _SIGNS.search(name.name):
             return ""

@@ -258,9 +258,10 @@ class WorkInput:
 
     def collect_work(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
-        if batch.record in ("events", "summaries") and not (self.has_calls or len(self.work)):
-            self.has_counters |= batch.record == "events" and bool(words_in(batch.column("kind"), ("counter",)).any())
-            is_metric = words_in(batch.column("kind"), ("metric",)) & (batch.record == "summaries")
+        if batch.record == "events" and not (self.has_calls or len(self.work)):
+            self.has_counters |= bool(words_in(batch.column("kind"), ("counter",)).any())
+        elif batch.record == "summaries" and not (self.has_calls or len(self.work)):
+            is_metric = words_in(batch.column("kind"), ("metric",))
             self.has_metrics |= bool(is_metric.any())
             self.has_launch_metrics |= bool((is_metric & present(batch.column("parent"))).any())
         if batch.record == "catalog":

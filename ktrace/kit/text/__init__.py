@@ -9,7 +9,6 @@ tables              tables anywhere in a text, a `Row` at a time: `candidates` r
 alike               lines of one form as a table: what they share are headings, what differs are cells
 trees               times of things within things: what each takes by itself, and with what is within it
 variants            tables of one thing in several settings: figures under the names of these, which are no sum
-alike               lines of one form with several times, as tables without headings
 proofs              what figures prove: columns of rows without headings, the unit of shares, which rows are sums
 headings            headings and their units as fields of the model, the figures in a row's cells; those of CSV tables
 forms               declarations: forms of lines, patterns with named groups, as formats

@@ -19,6 +19,7 @@ from ktrace.analysis.answers.mcp.session import Opened
 from ktrace.analysis.answers.mcp.tools import TOOLS
 from ktrace.analysis.answers.whatif import WhatIf, whatif
 from ktrace.analysis.answers.whatif.changes import Changes
+from ktrace.analysis.questions.collectives import found as matching
 from ktrace.errors import InputError, UsageError
 
 LOOP = SAMPLES / "kineto/five-steps-that-wait-for-the-loss.pt.trace.json"
@@ -129,13 +130,10 @@ def test_ranks_that_are_not_here(tmp_path: Path) -> None:
 
 
 def test_ranks_whose_clocks_are_not_related(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.analysis.answers.whatif import ranks as meeting
-    from ktrace.analysis.questions.collectives.found import Clocks
-
     ranks = files(build(3, ranks=2, steps=3, batch=1 << 18), tmp_path)
     said = "The clocks of the ranks can't be related: each is replayed alone, its collectives as they were."
     assert said not in notes(ranks)
-    monkeypatch.setattr(meeting, "align", lambda table, catalog: Clocks("unknown"))
+    monkeypatch.setattr(matching, "align", lambda table, catalog: matching.Clocks("unknown"))
     assert said in notes(ranks)
 
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -73,7 +73,7 @@ class Changes:
     def cases(self) -> list[tuple[str, Changes]]:
         """Each change alone, and all together where there are several."""
         cases = [*self.each()]
-        return [*cases, ("all together", replace(self))] if len(cases) > 1 else cases
+        return [*cases, ("all together", self)] if len(cases) > 1 else cases
 
 
 class Matches:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.questions.collectives.found import align, build_table, join
+from ktrace.analysis.questions.collectives.found import match
 from ktrace.analysis.questions.collectives.rows import CollectiveRows
 from ktrace.analysis.work.device_work import Work
 from ktrace.model.arrays import Int64
@@ -34,13 +34,10 @@ class Together(NamedTuple):
 
 def together(rows: CollectiveRows, work: Work) -> Together | None:
     """The collectives of several sources, on one clock; None where there is one source, or no collective on several."""
-    if len(work.rows.sources) < 2 or not len(rows):
+    matched = match(rows, work) if len(work.rows.sources) > 1 else None
+    if matched is None or matched.table.of_calls:
         return None
-    table = build_table(rows, work)
-    if table.of_calls or not len(table):
-        return None
-    join(table)
-    clocks = align(table, work.gathered.catalog)
+    table, clocks, _ = matched
     waits = table.of_kinds([kind.waits for kind in table.kinds]) & (table.joint >= 0)
     if not waits.any():
         return None

@@ -23,10 +23,8 @@ from ktrace.analysis.questions.collectives.found import (
     CollectiveKind,
     CollectiveTable,
     Rank,
-    align,
-    build_table,
     extremes,
-    join,
+    match,
 )
 from ktrace.analysis.questions.collectives.hang import Entered
 from ktrace.analysis.questions.collectives.rows import COLUMNS as COLUMNS
@@ -140,9 +138,10 @@ class CollectivesQuestion:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there are collectives with an end, or that ranks wait in."""
         hangs = self._entered.hangs(labels, work.gathered.catalog)
-        if (matched := self._matched(work)) is None:
+        if (matched := match(self._rows, work)) is None:
             return {NAME: CollectivesAnswer(hangs=hangs)} if hangs else {}
-        table, clocks, arrivals, parted = matched
+        table, clocks, parted = matched
+        arrivals = _arrivals(table, clocks)
         names = _names(table.ranks, labels)
         sized = _sized(table)
         answer = CollectivesAnswer(
@@ -168,11 +167,13 @@ class CollectivesQuestion:
 
         Only of those that several ranks do together, and only where something relates the clocks of the ranks.
         """
-        matched = self._matched(work)
-        if matched is None or matched.table.of_calls or matched.arrivals.wait is None:
+        matched = match(self._rows, work)
+        if matched is None or matched.table.of_calls:
             return {}
-        table, wait = matched.table, np.minimum(matched.arrivals.wait, matched.table.dur)
-        rows = np.flatnonzero(matched.arrivals.waits)
+        table, arrivals = matched.table, _arrivals(matched.table, matched.clocks)
+        if arrivals.wait is None:
+            return {}
+        wait, rows = np.minimum(arrivals.wait, table.dur), np.flatnonzero(arrivals.waits)
         rows = rows[np.argsort(table.id[rows])]
         waits = {}
         for source in dict.fromkeys(rank.source for rank in table.ranks):
@@ -180,26 +181,6 @@ class CollectivesQuestion:
             of_source = rows[is_there[table.rank[rows]]]
             waits[source] = table.id[of_source], wait[of_source]
         return waits
-
-    def _matched(self, work: Work) -> _Matched | None:
-        """The collectives with an end, in one clock, each with its counterparts on other ranks; None without any."""
-        table = build_table(self._rows, work) if len(self._rows) else None
-        if table is None or not len(table):
-            return None
-        join(table)
-        before = int(np.count_nonzero(table.joint >= 0))
-        clocks = align(table, work.gathered.catalog)
-        parted = before - int(np.count_nonzero(table.joint >= 0))
-        return _Matched(table, clocks, _arrivals(table, clocks), parted)
-
-
-class _Matched(NamedTuple):
-    """The collectives of all ranks; `parted` were matched first, but don't overlap in time."""
-
-    table: CollectiveTable
-    clocks: Clocks
-    arrivals: _Arrivals
-    parted: int
 
 
 class _Arrivals(NamedTuple):

@@ -180,6 +180,25 @@ def _kind(shape: dict[str, Any], facts: Facts) -> CollectiveKind:
     return CollectiveKind(facts.operation or operation_in(shape["name"]) or kernel_of(shape), key, group, facts.ranks)
 
 
+class Matched(NamedTuple):
+    """Collectives on one clock, as `clocks` says; `parted` were matched first, but don't overlap in time."""
+
+    table: CollectiveTable
+    clocks: Clocks
+    parted: int
+
+
+def match(rows: CollectiveRows, work: Work) -> Matched | None:
+    """The collectives with an end, each with its counterparts on other ranks, on one clock; None without any."""
+    table = build_table(rows, work) if len(rows) else None
+    if table is None or not len(table):
+        return None
+    join(table)
+    before = int(np.count_nonzero(table.joint >= 0))
+    clocks = align(table, work.gathered.catalog)
+    return Matched(table, clocks, before - int(np.count_nonzero(table.joint >= 0)))
+
+
 def join(table: CollectiveTable) -> None:
     """Finds the same collective on several ranks, and fills in `joint`."""
     together = table.of_kinds([kind.joint for kind in table.kinds])
