@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ktrace.trace import read
     from ktrace.trace.trace import Trace
     from ktrace.viewer import view
+    from ktrace.viewer.share import Shared, share
 
 __version__ = "0.3.0"
 
@@ -101,6 +102,7 @@ _HOME = {
     "read": "ktrace.trace",
     "Trace": "ktrace.trace.trace",
     "view": "ktrace.viewer",
+    **dict.fromkeys(("Shared", "share"), "ktrace.viewer.share"),
 }
 
 __all__ = [
@@ -126,6 +128,7 @@ __all__ = [
     "Report",
     "Score",
     "Selection",
+    "Shared",
     "StrictFailure",
     "Summary",
     "Trace",
@@ -145,6 +148,7 @@ __all__ = [
     "open_batches",
     "query",
     "read",
+    "share",
     "summary",
     "validate",
     "view",

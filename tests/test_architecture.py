@@ -27,7 +27,7 @@ STOREYS = (
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
     ("input", "stages.order", "stages.names", "stages.launch_tables", "stages.launch_matching"),
-    ("stages.layout", "stages.metrics", "stages.execution_trace", "stages.replays"),
+    ("stages.layout", "stages.metrics", "stages.redact", "stages.execution_trace", "stages.replays"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
     ("output", "stages.clock_repair", *(f"analysis.questions.{name}" for name in QUESTIONS if name != "breakdown")),

@@ -85,7 +85,9 @@ def test_the_python_of_the_docs_runs(tmp_path: Path) -> None:
     script = "".join(re.findall(r"```python\n(.*?)```", page, re.S)).replace("samples/", f"{SAMPLES}/")
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"run.perfetto", "kernels.csv", "run.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("run.perfetto", "kernels.csv", "run.parquet", "loop.html", "loop.key.json")
+    }
     lines = done.stdout.splitlines()
     assert lines[0].startswith("mlc ")
     assert next(line for line in lines if line.startswith("1.0 ")).endswith(" []"), "the file isn't valid"

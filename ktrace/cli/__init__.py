@@ -2,9 +2,10 @@
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
-Commands: convert, merge, view, summary, check, diff, whatif, query, mcp, batch, cache, info, map, formats, schema,
-validate, completion, new_format, check_format. They share `_options` (options and the completion of their values),
-`_console` (printing, also of tables and of what was noted, repaired or skipped) and `_programs` (JSON for programs).
+Commands: convert, merge, view, summary, check, diff, whatif, query, share, mcp, batch, cache, info, map, formats,
+schema, validate, completion, new_format, check_format. They share `_options` (options and the completion of their
+values), `_console` (printing, also of tables and of what was noted, repaired or skipped) and `_programs` (JSON for
+programs).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ COMMANDS = {
     "diff": "Show what changed between two traces, and which changes exceed noise.",
     "whatif": "Show what would help: how long a step would take with faster work, without waits.",
     "query": "Answer a question in SQL about any input.",
+    "share": "Write a page to send: the verdict, an overview, a part for Perfetto; names replaced if you like.",
     "mcp": "MCP server for AI agents: answers about traces.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
     "cache": "Show or clear the cache of inputs that were viewed.",
@@ -56,6 +58,7 @@ _CALLED = {
     **dict.fromkeys(("compare", "regression"), "diff"),
     **dict.fromkeys(("simulate", "replay", "predict", "what-if"), "whatif"),
     **dict.fromkeys(("sql", "ask"), "query"),
+    **dict.fromkeys(("redact", "anonymize", "anonymise", "send", "publish"), "share"),
     **dict.fromkeys(("join", "combine"), "merge"),
     **dict.fromkeys(("inspect", "describe", "detect"), "info"),
     **dict.fromkeys(("lint", "verify", "doctor"), "check"),

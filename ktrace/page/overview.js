@@ -28,15 +28,20 @@ const served = {
   heavy: (from, to) => fetched("heavy", { from, to }),
   idle: (from, to) => fetched("idle", { from, to }),
   found: (words) => fetched("found", { words }),
+  async window(from, to, budget) {
+    const answer = await fetch(`window?${new URLSearchParams({ from, to, ...(budget ? { budget } : {}) })}`);
+    if (!answer.ok) throw new Error("there is nothing in this part, or ktrace is no longer running");
+    return answer.arrayBuffer();
+  },
 };
 async function fetched(what, parameters = {}) {
   const answer = await fetch(`${what}?${new URLSearchParams(parameters)}`);
   if (!answer.ok) throw new Error(`ktrace doesn't respond: is it still running?`);
   return answer.json();
 }
-async function unpacked(text) {
+function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 function widened([bucket, low, high], wide) {
   const found = [[], [], []];
@@ -113,6 +118,7 @@ function inFile(data) {
       for (let at = 0; at < lane.length; at++) if (is.has(name[at]) && data.tables[lane[at]] !== "") (lanes.get(lane[at]) ?? lanes.set(lane[at], []).get(lane[at])).push(bucket[at]);
       return [...lanes].map(([one, buckets]) => ({ lane: one, buckets, shift: base }));
     },
+    window: () => unpacked($("trace").textContent).arrayBuffer(),
   };
 }
 
@@ -409,6 +415,11 @@ function offer(slices) {
   const opens = $("open"), coarse = $("coarse");
   if (!about.ui) return;
   opens.hidden = false;
+  if (about.held) { // the file has this part, whatever is selected
+    const [from, to] = about.held, whole = from <= 0 && to >= about.length;
+    opens.textContent = whole ? "open in Perfetto" : `open ${time(from)} to ${time(to)} in Perfetto`;
+    return;
+  }
   const many = slices > about.most;
   opens.classList.toggle("main", !many);
   coarse.hidden = !many;
@@ -416,15 +427,13 @@ function offer(slices) {
   $("state").textContent = many ? `${count(slices)} slices take the viewer about ${Math.ceil(slices / 150_000)} s: select less, or open it coarsened` : "";
 }
 async function hand(budget) {
-  const [from, to] = (brush ?? view).map(Math.round), state = $("state");
+  const [from, to] = (about.held ?? brush ?? view).map(Math.round), state = $("state");
   const origin = new URL(about.ui, location).origin;
   if (!ui || ui.closed) ui = open(about.ui, "_blank"); // within the click, else the browser refuses
   if (!ui) { state.textContent = "the browser blocked a new window: allow pop-ups for this page"; return; }
   state.textContent = "cutting it out …";
   try {
-    const answer = await fetch(`window?${new URLSearchParams({ from, to, ...(budget ? { budget } : {}) })}`);
-    if (!answer.ok) throw new Error("there is nothing in this part, or ktrace is no longer running");
-    const buffer = await answer.arrayBuffer();
+    const buffer = await ask.window(from, to, budget);
     state.textContent = "waiting for the viewer …";
     await ready(ui, origin);
     const title = `${about.title} ${time(from)} to ${time(to)}${budget ? ", coarsened" : ""}`;
@@ -539,7 +548,7 @@ function listen() {
 let ask = served;
 async function begin() {
   const inside = $("data");
-  if (inside) ask = inFile(await unpacked(inside.textContent));
+  if (inside) ask = inFile(await unpacked(inside.textContent).json());
   about = await ask.about();
   Object.assign(names, about.fine?.names);
   view = [0, about.length];

@@ -11,6 +11,7 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.analysis.work.groups import MANY, OTHER
 from ktrace.page.charts import operation_colours
-from ktrace.page.page import hashed, read_part
+from ktrace.page.page import hashed, read_part, with_bold_figures
 from ktrace.pipeline.overview import idle_causes
 from ktrace.tables import escape_controls
 
@@ -44,7 +45,7 @@ _PHASES = {"prefill": "k1", "decode": "k2", "mixed": "k3"}
 _HOST = {"op": "rest", "api": "unclear", "sync": "more", "overhead": "unclear", "range": "k6"}
 
 
-def about(overview: Overview) -> dict[str, Any]:
+def about_lanes(overview: Overview) -> dict[str, Any]:
     """What the page needs first: the lanes in the order in which they are drawn, and colours."""
     return overview.about() | {"colours": _HOST | _PHASES | operation_colours(overview.operations) | {OTHER: "rest"}}
 
@@ -59,13 +60,18 @@ def served_page(title: str) -> bytes:
     return _page(title, "", "").encode()
 
 
-def one_file(overview: Overview) -> str:
-    """The page with all that it shows."""
+def one_file(
+    overview: Overview, *, about: Mapping[str, Any] | None = None, verdict: Sequence[str] = (), trace: bytes = b""
+) -> str:
+    """The page with all that it shows: the sentences of a verdict, and a packed Perfetto trace that it hands over.
+
+    `about` are facts in addition: `held` is the part of the time that the trace has, `ui` the link to the Perfetto UI.
+    """
     shift = max(overview.stored.cells.shift, overview.length.bit_length() - BUCKETS.bit_length() + 1)
     while len(cells := overview.cells((0, overview.length), shift)) > CELLS and shift < overview.length.bit_length():
         shift += 1
     data = {
-        "about": about(overview) | {"shift": shift},
+        "about": about_lanes(overview) | {"shift": shift} | dict(about or {}),
         "cells": [column.tolist() for column in cells.columns],
         "names": overview.named(np.unique(cells.name).tolist()),
         "tables": overview.tables.tolist(),
@@ -77,7 +83,9 @@ def one_file(overview: Overview) -> str:
     packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
     rules = _ALONE.format(script=hashed(read_part("overview.js")))
     meta = f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
-    return _page(overview.title, meta, f'<script id="data" type="application/octet-stream">{packed}</script>\n')
+    parts = {"data": packed} | ({"trace": base64.b64encode(trace).decode()} if trace else {})
+    scripts = (f'<script id="{name}" type="application/octet-stream">{text}</script>\n' for name, text in parts.items())
+    return _page(overview.title, meta, "".join(scripts), verdict)
 
 
 def _of_many(overview: Overview, shift: int) -> dict[str, Any] | None:
@@ -92,11 +100,14 @@ def _of_many(overview: Overview, shift: int) -> dict[str, Any] | None:
     return overview.level((0, overview.length), narrow, lanes) if narrow < shift else None
 
 
-def _page(title: str, policy: str, data: str) -> str:
+def _page(title: str, policy: str, data: str, verdict: Sequence[str] = ()) -> str:
     from ktrace import __version__
+
+    sentences = "".join(f"<p>{with_bold_figures(escape_controls(one))}</p>\n" for one in verdict)
 
     parts = {
         "policy": policy,
+        "verdict": f'<div class="verdict">\n{sentences}</div>\n' if verdict else "",
         "title": escape(escape_controls(title)),
         "style": read_part("page.css") + read_part("overview.css"),
         "version": __version__,

