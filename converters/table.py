@@ -24,10 +24,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice, pairwise, permutations, repeat
+from itertools import chain, islice, pairwise, permutations, repeat
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -58,7 +60,16 @@ from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.proofs import bare_table, contradict
-from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
+from ktrace.kit.text.tables import (
+    Below,
+    Row,
+    SampleLines,
+    Table,
+    find_tables,
+    headings_at,
+    may_have_tables,
+    read_tables,
+)
 from ktrace.kit.text.titles import likely_lines
 from ktrace.kit.text.trees import TimeTree
 from ktrace.kit.text.variants import add_variants, has_variants, settings_of, transposed, variants
@@ -392,7 +403,7 @@ def _half_digit(headings: Sequence[Heading], row: Sequence[str], index: int) -> 
 def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below) -> dict[str, int]:
     """The fields, with another time as the total if the stated shares contradict the one that was chosen.
 
-    Shares may be those of a time times its count, which is an average then.
+    Shares may be those of a time times its count, which is an average then; shares of other numbers are left out.
     """
     chosen = next((field for field in ("total", "value", "avg") if field in fields), "")
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
@@ -412,7 +423,17 @@ def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[i
         return rest | {"avg": fields[chosen]}
     known = {rest[field] for field in (*FIGURES, "count") if field in rest}
     others = [index for index, times in columns.items() if index not in known and _are_shares(shares, times)]
-    return rest | {"total": others[0]} if len(others) == 1 else fields
+    if len(others) == 1:
+        return rest | {"total": others[0]}
+    numbers = (_numbers(rows, index) for index in range(len(headings)) if index not in (*columns, fields["percent"]))
+    are_of_numbers = any(_are_shares(shares, found) for found in numbers)  # of calls or bytes, say
+    return {field: index for field, index in fields.items() if field != "percent"} if are_of_numbers else fields
+
+
+def _numbers(rows: Sequence[Sequence[str]], index: int) -> list[Decimal | None]:
+    """The numbers without a unit in a column."""
+    column = (figure(row[index]) for row in rows)
+    return [read.number if read and not read.unit else None for read in column]
 
 
 def _are_shares(shares: Sequence[Quantity | None], times: Sequence[Decimal | None]) -> bool:
@@ -758,13 +779,14 @@ def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    apart = _apart(source.sample())
     tree = TimeTree(rows, [])
     for item in read_tables(lines, recognise, bare=True):
         if isinstance(item, Table):
             tree.finish()
             tree = TimeTree(rows, item.scope)
         elif isinstance(item, Row):
-            if problem := _add(item, rows, conversion, tree):
+            if problem := _add(_of_run(item) if item.table.line in apart else item, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
@@ -773,6 +795,28 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from rows.ready()
     tree.finish()
     yield from rows.rest()
+
+
+def _of_run(row: Row) -> Row:
+    """A row of a table whose times don't add up with those of others."""
+    return replace(row, table=replace(row.table, adds_up=False, is_tree=False))
+
+
+def _apart(sample: Sample) -> frozenset[int]:
+    """The lines of the headings of tables in the sample half of whose names others with the same headings have, too.
+
+    They are of several runs, whose times don't add up.
+    """
+    names: dict[tuple[str, ...], dict[int, set[str]]] = {}
+    for item in read_tables(SampleLines(sample.lines), recognise, bare=True):
+        if isinstance(item, Row) and not is_total(item.text("name")):
+            tables = names.setdefault(tuple(head.text for head in item.table.headings), {})
+            tables.setdefault(item.table.line, set()).add(item.text("name"))
+    apart: set[int] = set()
+    for tables in names.values():
+        often = Counter(chain.from_iterable(tables.values())) if len(tables) > 1 else Counter()
+        apart |= {line for line, own in tables.items() if 2 * sum(often[name] > 1 for name in own) >= len(own)}
+    return frozenset(apart)
 
 
 def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> tuple[str, str] | None:
@@ -788,6 +832,8 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     figures = row.figures()
     if not figures:
         return "bad-record", "no figure"
+    if (least := _least_time(figures)) < 0:
+        return "negative-duration", f"{least:g} ns"
     if "count" not in figures.columns and (counted := _counted(table, name)):
         name, figures.columns["count"] = counted
     if _are_no_sum(figures):  # the mean is of something else
@@ -806,6 +852,13 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+def _least_time(figures: Figures) -> float:
+    """The least time of a row that isn't a deviation, in ns; 0 without one."""
+    known = figures.columns
+    times = [known[field] for field in _MEASURES if field in known] if known.get("unit") == "ns" else []
+    return min(times, default=0.0)
 
 
 def _adds_up(table: Table, figures: Figures) -> bool:

@@ -219,3 +219,46 @@ def test_a_banner_above_several_times_is_no_name(tmp_path: Path) -> None:
     text = "=== Breakdown of all ===\nGPU kernel time: 24.5 ms\nGPU transfer time: 5.25 ms\nCPU compute time: 6.5 ms\n"
     names = {row["name"] for row in _rows(text, tmp_path)}
     assert names == {"GPU kernel time", "GPU transfer time", "CPU compute time"}
+
+
+def test_shares_that_fill_the_whole_leave_no_sum_among_their_rows(tmp_path: Path) -> None:
+    heads = "| kernel | time (ms) | % of GPU |"
+    rows = ("| forces | 8.1 | 49.1% |", "| pairs | 7.1 | 43.0% |", "| halo | 0.5 | 3.0% |", "| rest | 0.4 | 2.4% |")
+    assert {row["kind"] for row in _rows(_table(heads, *rows), tmp_path)} == {"kernel"}  # 8.1 is about 7.1 + 0.5 + 0.4
+    bare = (row.rsplit("|", 2)[0] + "|" for row in rows)
+    found = _rows(_table("| kernel | time (ms) |", *(row.replace("8.1", "8.0") for row in bare)), tmp_path)
+    assert [row["name"] for row in found if row["kind"] == "total"] == ["forces"]
+
+
+def test_tables_with_the_same_names_are_of_two_runs(tmp_path: Path) -> None:
+    heads = "| kernel | time (ms) | calls |"
+    old, new = ("| gemm | 9 | 2 |", "| copy | 4 | 1 |", "| Sum | 13 | |"), ("| gemm | 5 | 2 |", "| scan | 1 | 1 |")
+    text = "\n".join((_table(heads, *old), "With the new kernels:\n", _table(heads, *new)))
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"metric"}
+    assert not ktrace.summary(tmp_path / "t.md").total
+    other = text.replace("gemm | 5", "sort | 5")  # a table goes on below a line of text
+    kernels = [row["name"] for row in _rows(other, tmp_path) if row["kind"] == "kernel"]
+    assert kernels == ["gemm", "copy", "sort", "scan"]
+
+
+def test_a_small_table_of_names_that_a_large_one_has_is_left_out_of_its_sum(tmp_path: Path) -> None:
+    heads = "| kernel | time (ms) |"
+    large = ("| gemm | 9 |", "| copy | 4 |", "| scan | 2 |", "| sort | 1 |", "| fill | 1 |")
+    text = "\n".join((_table(heads, *large), "## The slowest one again", _table(heads, large[0])))
+    assert [row["kind"] for row in _rows(text, tmp_path)] == ["kernel"] * 5 + ["metric"]
+
+
+def test_shares_of_another_number_are_none_of_the_time(tmp_path: Path) -> None:
+    heads = "| class | per step | share | us/step |"
+    rows = ("| copy | 180 | 45.0% | 28.5 |", "| gemm | 120 | 30.0% | 382.1 |", "| norm | 100 | 25.0% | 34.2 |")
+    assert all(pd.isna(row["percent"]) for row in _rows(_table(heads, *rows), tmp_path))
+    of_time = ("| copy | 180 | 6.4% | 28.5 |", "| gemm | 120 | 85.9% | 382.1 |", "| norm | 100 | 7.7% | 34.2 |")
+    assert [row["percent"] for row in _rows(_table(heads, *of_time), tmp_path)] == [6.4, 85.9, 7.7]
+
+
+def test_a_time_below_0_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "t.md"
+    path.write_text(_table("| kernel | time (ms) |", "| a | -1.000 |", "| b | 2.5 |"), "utf-8")
+    assert [row["name"] for row in read(path).summaries.to_dict("records")] == ["b"]
+    summary = subprocess.run([program(), "summary", str(path)], capture_output=True, text=True, check=True)
+    assert "1 x negative-duration (line 3)" in summary.stderr

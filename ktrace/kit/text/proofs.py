@@ -207,10 +207,12 @@ def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[
     sums = {word for word, _ in named} if are_groups else set()
     full = {word for word, share in shares if _WHOLE[0] <= share <= _WHOLE[1]}
     sums |= full if len(full) == 1 else set()
-    rest = sum((share for word, share in shares if word not in sums), Decimal(0))
-    if 0 < rest <= _MOST_SHARES < sum(share for _, share in shares):
+    rest, every = (sum(share for word, share in shares if word not in out) for out in (sums, set()))
+    if 0 < rest <= _MOST_SHARES < every:
         return frozenset(sums)
-    return frozenset() if time is None else _of_all_others([(row[name], figure(row[time])) for row in whole])
+    if time is None or (len(shares) == len(whole) and every <= _MOST_SHARES):  # a sum would make them more
+        return frozenset()
+    return _of_all_others([(row[name], figure(row[time])) for row in whole])
 
 
 def _of_all_others(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
