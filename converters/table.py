@@ -243,8 +243,10 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     shares = [index for index in shares if index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
-    elif "percent" not in fields and len(proven := _proven_shares(headings, fields, times, below)) == 1:
-        fields["percent"] = proven[0]
+    elif "percent" not in fields and (proven := _proven_shares(headings, fields, times, below)):
+        named = {fields[field] for field in ("total", "value", "avg") if field in fields} & times
+        own = proven if len(proven) == 1 or not named else _proven_shares(headings, fields, named, below)
+        fields |= {"percent": own[0]} if len(own) == 1 else {}
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
@@ -407,17 +409,20 @@ def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[i
     """
     chosen = next((field for field in ("total", "value", "avg") if field in fields), "")
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
-    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES or (chosen == "avg" and "count" in fields):
+    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES:
         return fields
     shares = [figure(row[fields["percent"]]) for row in rows]
     columns = {index: [_ns(headings, row, index) for row in rows] for index in sorted({fields[chosen], *times})}
-    if _are_shares(shares, columns[fields[chosen]]):
-        return fields if chosen != "avg" else {f: i for f, i in fields.items() if f != "avg"} | {"value": fields["avg"]}
     counts = [figure(row[fields["count"]]) for row in rows] if "count" in fields else []
     products = [
         time * count.number if time is not None and count else None
         for time, count in zip(columns[fields[chosen]], counts, strict=False)
     ]
+    if chosen == "avg" and products and _are_shares(shares, products):
+        return fields
+    if _are_shares(shares, columns[fields[chosen]]):
+        rest = {field: index for field, index in fields.items() if field != "avg"}
+        return fields if chosen != "avg" else rest | {"total" if counts else "value": fields["avg"]}
     rest = {field: index for field, index in fields.items() if field != chosen}
     if products and "avg" not in rest and _are_shares(shares, products):
         return rest | {"avg": fields[chosen]}
@@ -443,6 +448,8 @@ def _are_shares(shares: Sequence[Quantity | None], times: Sequence[Decimal | Non
     if len(pairs) < len(shares) or not (total.is_finite() and total > 0 and all(time.is_finite() for _, time in pairs)):
         return False
     whole = sum((time for _, time in pairs), Decimal(0)) / total
+    if whole <= 0:
+        return False
     places = max((-min(int(share.as_tuple().exponent), 0) for share, _ in pairs), default=0)
     return all(abs(share * whole - time) <= whole * Decimal(10) ** -places + time / 50 for share, time in pairs)
 
@@ -803,20 +810,30 @@ def _of_run(row: Row) -> Row:
 
 
 def _apart(sample: Sample) -> frozenset[int]:
-    """The lines of the headings of tables in the sample half of whose names others with the same headings have, too.
+    """The lines of the headings of tables in the sample whose times don't add up with those of others.
 
-    They are of several runs, whose times don't add up.
+    They are of several runs: half of their names are in others with the same headings, too. Or all rows of one, without
+    counts and shares, take as much as another one takes as a whole: passes, and operations of one.
     """
     names: dict[tuple[str, ...], dict[int, set[str]]] = {}
+    plain: dict[int, list[float]] = {}
     for item in read_tables(SampleLines(sample.lines), recognise, bare=True):
         if isinstance(item, Row) and not is_total(item.text("name")):
-            tables = names.setdefault(tuple(head.text for head in item.table.headings), {})
-            tables.setdefault(item.table.line, set()).add(item.text("name"))
+            table = item.table
+            tables = names.setdefault(tuple(head.text for head in table.headings), {})
+            tables.setdefault(table.line, set()).add(item.text("name"))
+            found = {} if has_variants(table.fields) or "start" in (table.fields or {}) else item.figures().columns
+            if found.get("unit") == "ns" and "value" in found and found.keys().isdisjoint(("count", "percent")):
+                plain.setdefault(table.line, []).append(found["value"])
     apart: set[int] = set()
     for tables in names.values():
         often = Counter(chain.from_iterable(tables.values())) if len(tables) > 1 else Counter()
         apart |= {line for line, own in tables.items() if 2 * sum(often[name] > 1 for name in own) >= len(own)}
-    return frozenset(apart)
+    several = {line: times for line, times in plain.items() if len(times) > 1}
+    greatest = max(map(min, several.values()), default=0.0)
+    within = {line for line, times in several.items() if 0 < sum(times) <= greatest}
+    least = min((sum(several[line]) for line in within), default=0.0)
+    return frozenset(apart | within | {line for line, times in several.items() if within and min(times) >= least})
 
 
 def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> tuple[str, str] | None:

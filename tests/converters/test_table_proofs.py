@@ -262,3 +262,66 @@ def test_a_time_below_0_is_none(tmp_path: Path) -> None:
     assert [row["name"] for row in read(path).summaries.to_dict("records")] == ["b"]
     summary = subprocess.run([program(), "summary", str(path)], capture_output=True, text=True, check=True)
     assert "1 x negative-duration (line 3)" in summary.stderr
+
+
+def test_operations_and_whole_passes_dont_add_up(tmp_path: Path) -> None:
+    heads = "| {} | time (ms) |"
+    ops, passes = ("| norm | 0.02 |", "| gemm | 0.18 |"), ("| prefill | 310.5 |", "| decode | 22.5 |")
+    text = f"{_table(heads.format('op'), *ops)}\n## Model\n\n{_table(heads.format('phase'), *passes)}"
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"metric"}
+    near = text.replace("310.5", "0.15").replace("22.5", "0.05")  # nothing says that one is within the other
+    assert {row["kind"] for row in _rows(near, tmp_path)} == {"op"}
+
+
+def test_a_time_that_is_between_two_others_is_that_of_an_event(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    events = (("mul", 10, 500), ("copy (2d)", 9, 515), ("mul", 27, 530), ("addmm", 443, 600))
+    line = "{:24}{:>12} us{:>14} us{:>14} us\n"
+    path.write_text("".join(line.format(name, dur, start, start + dur) for name, dur, start in events))
+    assert [tuple(row) for row in read(path).events[["name", "dur", "ts"]].values] == [
+        (name, dur * 1000, start * 1000) for name, dur, start in events
+    ]
+    path.write_text("".join(line.format(name, dur, start, start + dur + 7) for name, dur, start in events))
+    with pytest.raises(KtraceError, match="unrecognised format"):
+        read(path)
+
+
+def test_the_shares_say_whether_an_average_is_that_of_a_call(tmp_path: Path) -> None:
+    heads = "| op | avg (ms) | avg (%) | calls |"
+    whole = ("| conv | 30 | 60% | 10 |", "| gemm | 15 | 30% | 5 |", "| norm | 5 | 10% | 20 |")
+    rows = _rows(_table(heads, *whole), tmp_path)
+    assert ktrace.summary(tmp_path / "t.md").total == pytest.approx(50e6)
+    assert {row["kind"] for row in rows} == {"op"}
+    each = ("| conv | 30 | 60% | 10 |", "| gemm | 24 | 24% | 5 |", "| norm | 4 | 16% | 20 |")
+    _rows(_table(heads, *each), tmp_path)
+    assert ktrace.summary(tmp_path / "t.md").total == pytest.approx(500e6)
+
+
+def test_a_line_above_tells_headings_apart(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(
+        "  %   cumulative   self              self     total\n"
+        " time   seconds   seconds    calls   s/call   s/call  name\n"
+        " 60.00      0.60     0.60      999     0.00     0.00  build(int, int)\n"
+        " 30.00      0.90     0.30      500     0.00     0.00  step()\n"
+        " 10.00      1.00     0.10      500     0.00     0.00  halo()\n"
+    )
+    rows = read(path).summaries.to_dict("records")
+    assert [(row["name"], row["total"], row["count"], row["percent"]) for row in rows] == [
+        ("build(int, int)", 6e8, 999, 60),
+        ("step()", 3e8, 500, 30),
+        ("halo()", 1e8, 500, 10),
+    ]
+
+
+def test_a_rate_beside_a_time_in_its_cell(tmp_path: Path) -> None:
+    rows = _rows(
+        _table(
+            "| shape | old | new |",
+            "| 8k | 23.5 us / 1.5 TB/s | **19.25 us / 1.75 TB/s** |",
+            "| 4k | 14.5 us / 1.25 TB/s | **12.5 us / 1.5 TB/s** |",
+        ),
+        tmp_path,
+    )
+    assert [row["avg"] for row in rows] == [23_500, 19_250, 14_500, 12_500]
+    assert {row["kind"] for row in rows} == {"metric"}
