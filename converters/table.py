@@ -171,6 +171,14 @@ _FIGURE_WORDS = {
     "total": {"total", "sum", "overall", "exclusive"},
 }
 
+#: Words of figures, and those of what an average is of.
+_OF_STATISTICS = frozenset(
+    (
+        *(word for words in _FIGURE_WORDS.values() for word in words),
+        *("call", "calls", "launch", "run", "iter", "iteration", "invocation", "op", "step", "loop", "value", "rank"),
+    )
+)
+
 #: Words in the heading of a time that isn't a duration of the named thing.
 _OTHER = frozenset(
     (
@@ -284,6 +292,11 @@ def _statistics(head: Heading) -> list[str]:
     return [field for field, words in _FIGURE_WORDS.items() if words & _words(head)]
 
 
+def _stem(head: Heading) -> frozenset[str]:
+    """The words of a heading that say neither which figure it is nor that it is a time."""
+    return _words(head) - _OF_STATISTICS - _TIME_WORDS - _PLAIN_WORDS
+
+
 def _has_figure(row: Sequence[str], index: int) -> bool:
     """Whether a row has a figure in a column, or says that there is none."""
     if index >= len(row):
@@ -334,6 +347,9 @@ def _figures_of(
         del fields["value"]
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
     free.sort(key=lambda index: _rank(headings[index]), reverse=True)
+    stems = {_stem(headings[index]) for index in free if len(_statistics(headings[index])) == 1}
+    if len(stems - {frozenset()}) > 1:
+        return None  # statistics of several things: `TTFT mean`, `TPOT median`
     for index in free:
         figures = _statistics(headings[index])
         if len(figures) == 1:
@@ -715,6 +731,9 @@ def _may_be_headings(line: str) -> bool:
 
 _LIMIT = 1 << 62
 
+#: Rows of tables that are compared with others, at most: longer ones add up.
+_MOST_COMPARED = 256
+
 #: Numbers that mean "no id": the greatest of 32 and of 64 bits.
 _NONE = frozenset((0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF))
 
@@ -804,38 +823,6 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _of_run(row: Row) -> Row:
-    """A row of a table whose times don't add up with those of others."""
-    return replace(row, table=replace(row.table, adds_up=False, is_tree=False))
-
-
-def _apart(sample: Sample) -> frozenset[int]:
-    """The lines of the headings of tables in the sample whose times don't add up with those of others.
-
-    They are of several runs: half of their names are in others with the same headings, too. Or all rows of one, without
-    counts and shares, take as much as another one takes as a whole: passes, and operations of one.
-    """
-    names: dict[tuple[str, ...], dict[int, set[str]]] = {}
-    plain: dict[int, list[float]] = {}
-    for item in read_tables(SampleLines(sample.lines), recognise, bare=True):
-        if isinstance(item, Row) and not is_total(item.text("name")):
-            table = item.table
-            tables = names.setdefault(tuple(head.text for head in table.headings), {})
-            tables.setdefault(table.line, set()).add(item.text("name"))
-            found = {} if has_variants(table.fields) or "start" in (table.fields or {}) else item.figures().columns
-            if found.get("unit") == "ns" and "value" in found and found.keys().isdisjoint(("count", "percent")):
-                plain.setdefault(table.line, []).append(found["value"])
-    apart: set[int] = set()
-    for tables in names.values():
-        often = Counter(chain.from_iterable(tables.values())) if len(tables) > 1 else Counter()
-        apart |= {line for line, own in tables.items() if 2 * sum(often[name] > 1 for name in own) >= len(own)}
-    several = {line: times for line, times in plain.items() if len(times) > 1}
-    greatest = max(map(min, several.values()), default=0.0)
-    within = {line for line, times in several.items() if 0 < sum(times) <= greatest}
-    least = min((sum(several[line]) for line in within), default=0.0)
-    return frozenset(apart | within | {line for line, times in several.items() if within and min(times) >= least})
-
-
 def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> tuple[str, str] | None:
     """Adds a row; returns the kind of issue and a detail if it isn't valid."""
     name, table = row.text("name"), row.table
@@ -869,6 +856,63 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+def _of_run(row: Row) -> Row:
+    """A row of a table whose times don't add up with those of others."""
+    return replace(row, table=replace(row.table, adds_up=False, is_tree=False))
+
+
+def _apart(sample: Sample) -> frozenset[int]:
+    """The lines of the headings of tables in the sample whose times don't add up with those of others.
+
+    They are of several runs: half of their names are in others with the same headings, too. Or all rows of one, without
+    counts and shares, take as much as another one takes as a whole: passes, and operations of one.
+    """
+    found: dict[int, list[Row]] = {}
+    for item in read_tables(SampleLines(sample.lines), recognise, bare=True):
+        if isinstance(item, Row) and len(rows := found.setdefault(item.table.line, [])) <= _MOST_COMPARED:
+            rows.append(item)
+    tables = {line: rows for line, rows in found.items() if len(rows) <= _MOST_COMPARED}
+    return _of_runs(tables) | _of_passes(tables) if len(found) > 1 else frozenset()
+
+
+def _of_runs(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
+    """The tables half of whose names others with the same headings have, too."""
+    names: dict[tuple[str, ...], dict[int, set[str]]] = {}
+    for line, rows in tables.items():
+        headings = tuple(head.text for head in rows[0].table.headings)
+        own = {name for row in rows if not is_total(name := row.text("name"))}
+        names.setdefault(headings, {})[line] = own
+    often = {headings: Counter(chain.from_iterable(own.values())) for headings, own in names.items()}
+    return frozenset(
+        line
+        for headings, alike in names.items()
+        for line, own in alike.items()
+        if own and 2 * sum(often[headings][name] > 1 for name in own) >= len(own)
+    )
+
+
+def _of_passes(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
+    """The tables each row of which takes as long as another one as a whole, and those that are within them."""
+    times = {line: plain for line, rows in tables.items() if len(plain := _plain_times(rows)) > 1}
+    greatest = max(map(min, times.values()), default=0.0)
+    within = {line for line, plain in times.items() if 0 < sum(plain) <= greatest}
+    least = min((sum(times[line]) for line in within), default=0.0)
+    return frozenset(within | {line for line, plain in times.items() if within and min(plain) >= least})
+
+
+def _plain_times(rows: Sequence[Row]) -> list[float]:
+    """The times of the rows of a table, in ns, of which nothing says how often or how much of a whole they are."""
+    fields = rows[0].table.fields or {}
+    if has_variants(fields) or "start" in fields:
+        return []
+    columns = [row.figures().columns for row in rows if not is_total(row.text("name"))]
+    return [
+        one["value"]
+        for one in columns
+        if one.get("unit") == "ns" and "value" in one and one.keys().isdisjoint(("count", "percent"))
+    ]
 
 
 def _least_time(figures: Figures) -> float:

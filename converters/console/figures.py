@@ -28,7 +28,7 @@ _STAMP = (
 _PLACE = r"(?:[\w.@/-]{1,80}\.[A-Za-z]{1,4}:\d{1,7}(?::\d{1,7})?\s{1,9}(?:- {1,4})?|\[\w{1,60}, \d{1,7}\]: )"
 _LEVEL = (
     r"\[?(?:log|info|debug|warn|warning|error|verbose)\]?:? |\[(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE) {0,4}\]:?\s{0,9}"
-    r"|(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE)\b:?\s{1,9}"
+    r"|(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE)\b:?\s{1,9}|[IWEFDV] (?=[\w./-]{1,80}\.[a-z]{1,4}:\d)"
 )
 _PREFIX = re.compile(rf"\s*(?:{_STAMP})?(?:{_PLACE})?(?:{_LEVEL})?(?:{_PLACE})?\s*")
 #: The branches of a tree before a label, and the word for the end of a part.
@@ -60,7 +60,7 @@ _PARAMETERS = re.compile(
 )
 _EQUALS = "\x01"
 #: What stands before a label in a list; what follows a duration; a duration that isn't one of each of something.
-_MARK = re.compile(r"^(?:[-*•+>|^]|\d{1,4}[.)]) +")
+_MARK = re.compile(r"^(?:[-*•+>|^]|#{1,6}|\d{1,4}[.)]) +")
 _REST = re.compile(
     rf"(?P<text>.{{0,240}}?[\s:=]{TIME}\.?)"
     rf"(?P<rest>(?:\s{{0,20}}[(\[/|,;#┊]|\s\s+|\s(?:and|on)\s|\s(?!{TIME}\b)\d[\d.,]{{0,30}} ?[A-Za-z%]).{{0,400}})"
@@ -76,7 +76,7 @@ _VERSUS = re.compile(r"\bvs\.? .*")
 _NUMBERED = re.compile(r"\d{1,2}[a-z][\s.:)]\s{0,3}[A-Za-z]{2}")
 #: A percentile in a label.
 _PERCENTILE = re.compile(r"(?i)(?P<of>\d{1,2}(?:\.\d{1,3})?)(?:st|nd|rd|th)?[ -]percentile\b")
-_STATISTIC_OF = {50: "median", 95: "p95", 99: "p99"}
+_STATISTIC_OF = {50.0: "median", 95.0: "p95", 99.0: "p99"}
 #: A label of more words is rather a sentence.
 _MOST_WORDS = 10
 

@@ -273,3 +273,9 @@ def test_stamps_in_hexadecimal_digits(tmp_path: Path) -> None:
 def test_members_before_a_label_are_no_part_of_it() -> None:
     (found,) = figures_of("Timestep: 100, Max Temp: 42.5, Kernel Time: 0.125 ms")
     assert (found.name, found.dur) == ("Kernel Time", 125_000)
+
+
+def test_heads_of_logs_and_marks_of_titles_are_no_part_of_names() -> None:
+    for line in ("I logging.h:111 net latency: 5 ms", "### net latency: 5 ms (67 fps)", "  ^ net latency: 5 ms / 3 %."):
+        assert [(figure.name, figure.dur) for figure in figures_of(line)] == [("net latency", 5_000_000)]
+    assert not figures_of("### 5 s clip: 5 ms")

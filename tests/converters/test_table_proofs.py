@@ -325,3 +325,11 @@ def test_a_rate_beside_a_time_in_its_cell(tmp_path: Path) -> None:
     )
     assert [row["avg"] for row in rows] == [23_500, 19_250, 14_500, 12_500]
     assert {row["kind"] for row in rows} == {"metric"}
+
+
+def test_statistics_of_several_things_are_no_row(tmp_path: Path) -> None:
+    rows = ("| main | 19.5 ms | 2040 ms | 7183 ms |", "| branch | 19.25 ms | 1758 ms | 6584 ms |")
+    with pytest.raises(KtraceError, match="unrecognised format"):
+        _rows(_table("| variant | TPOT median | TTFT median | E2E mean |", *rows), tmp_path)
+    found = _rows(_table("| kernel | median time | min time | mean time |", *rows), tmp_path)
+    assert [(row["median"], row["avg"]) for row in found] == [(19.5e6, 7183e6), (19.25e6, 6584e6)]
