@@ -41,7 +41,8 @@ _SIZE = r"[0-9]{1,9}(?:\.[0-9]{1,2})? ?[KMGTPEZY]?B"
 
 _TITLE = re.compile(r"(?P<prefix>.{0,80}?)-{20,40} DeepSpeed Flops Profiler -{20,40}\s*")
 _TIMERS = "time (ms) | "
-_TIMER = re.compile(rf"(?P<name>[^:|]{{1,100}}): (?P<ms>{_CENTS})(?: \((?P<inner>[^()|]{{1,400}})\))?\s*")
+#: A timer, and what may be left of a code of colours behind the last one.
+_TIMER = re.compile(rf"(?P<name>[^:|]{{1,100}}): (?P<ms>{_CENTS})(?: \((?P<inner>[^()|]{{1,400}})\))?[mM]?\s*")
 #: Timers of the engine; other programs print lines of the same form.
 _ENGINE = re.compile(r"(?:fwd|forward|bwd|backward|step)_microstep: |fwd: |optimizer_(?:allgather|gradients|step): ")
 _RANK = re.compile(r"(?:\[Rank |rank=)(?P<rank>[0-9]{1,9})\b")
@@ -115,11 +116,15 @@ class _Log(LineReader):
         elif not text.removeprefix(self._prefix.rstrip()).strip():
             self._headings, self._prefix = (), ""
             self._lines.structure()
-        elif not (self._take_line(text) or self._take_table(text)) and self._lines.peek() is None:
+        elif not (self._take_line(text) or self._take_table(text)) and self._is_last_and_open():
             is_row = bool(self._headings) and text.removeprefix(self._prefix).startswith(" ")
             is_report = self._flops is not None and _BROKEN.match(text.strip())
             if is_row or is_report or any(word in text.lower() for word in _WORDS):
                 self._lines.skip("cut", "the last line is cut off")
+
+    def _is_last_and_open(self) -> bool:
+        """Whether nothing follows this line, not even its end: it may be cut."""
+        return self._lines.peek() is None and self._lines.is_open
 
     def _take_line(self, text: str) -> bool:
         """Reads a line of timers, of an operation, or of steps; returns False for any other line."""

@@ -1,4 +1,4 @@
-"""Reports of profilers whose regions a program names: AMReX' TinyProfiler, Caliper, Halide, QUDA, CP2K, cupyx.profiler.
+"""Reports of profilers whose regions a program names: AMReX' TinyProfiler, Caliper, Halide, QUDA, CP2K, PETSc, CuPy.
 
     TinyProfiler total time across processes [min...avg...max]: 109.8 ... 115.3 ... 116.4
     Name                        NCalls  Excl. Min  Excl. Avg  Excl. Max   Max %
@@ -22,12 +22,17 @@
                                     MAXIMUM       AVERAGE  MAXIMUM  AVERAGE  MAXIMUM
      cp_fm_syevd                         12  8.0   40.347   40.347   40.460   40.460
 
-Times of TinyProfiler, Caliper and CP2K are seconds. What a region took itself adds up; where the shares of Caliper's
+    Event                Count      Time (sec)     Flop                 --- Global ---  ...      what -log_view prints
+                       Max Ratio  Max     Ratio   Max  Ratio  Mess ...  %T %F %M %L %R
+    MatMult             5000 1.0 1.2500e+01 1.1 3.20e+10 1.0 2.0e+04 ...  40 50 99 99  0
+
+Times of TinyProfiler, Caliper and CP2K are seconds. Those of PETSc's events are with what is within, and so figures.
+What a region took itself adds up; where the shares of Caliper's
 ranks are more than 100 % together, times are those with what is within, as its calc.inclusive makes them: figures,
 which don't add up. Halide's is that of one run, and those of several processes are their average. Where the work was
 done isn't said.
 Facts: AMReX_TinyProfiler.cpp; RuntimeReportController.cpp of Caliper; Halide's profiler_common.cpp; QUDA's timer.cpp;
-CP2K's timings_report.F; cupyx' _time.py.
+CP2K's timings_report.F; PETSc's plog.c; cupyx' _time.py.
 """
 
 from __future__ import annotations
@@ -117,6 +122,22 @@ _SHARE = re.compile(rf"^ *\S.* {_N} +{_N} +{_N} +({_N}) *$", re.MULTILINE)
 
 _PER_RUN = rf"(?P<total>{_N}) ?ms +\( ?(?P<percent>{_N})%\)"
 
+PETSC = Forms(
+    "PETSc",
+    ("time (sec)",),
+    Form("", r"Event +Count +Time \(sec\) .*", opens=True),
+    Form("", r" +Max Ratio +Max .*|--- Event Stage \d{1,4}: .*|-{20,}", sign=False),
+    Form(
+        "metric",
+        rf"(?P<name>[A-Za-z]\S{{0,200}}) +(?P<count>\d{{1,15}}) +{_N} +(?P<total>{_N}) +(?P<ratio>{_N}) +(?P<flop>{_N})"
+        rf"(?: +{_N}){{4}} +(?P<percent_of_time>\d{{1,3}}) (?P<more>[ \d.na-]{{8,400}})",
+        "s",
+        {"metric": INCLUSIVE},
+        within=True,
+        sign=False,
+    ),
+)
+
 HALIDE = Forms(
     "Halide",
     ("time/run:", "time per run:"),
@@ -172,7 +193,7 @@ CP2K = Forms(
 #: Shares of what regions took themselves add up to at most this, in percent.
 _WHOLE = 101
 
-TOOLS = (AMREX, CALIPER, CALIPER_OF_RANKS, HALIDE, QUDA, CP2K, CUPY)
+TOOLS = (AMREX, CALIPER, CALIPER_OF_RANKS, HALIDE, QUDA, CP2K, CUPY, PETSC)
 
 
 def probe(sample: Sample) -> Match | None:
@@ -191,7 +212,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 FORMAT = Format(
     "regions",
-    "regions of AMReX TinyProfiler, Caliper, Halide, QUDA, CP2K; cupyx.profiler",
+    "regions of AMReX TinyProfiler, Caliper, Halide, QUDA, CP2K, PETSc; cupyx.profiler",
     patterns=("*.txt", "*.log"),
     probe=probe,
     read=read,

@@ -24,10 +24,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice, pairwise, permutations, repeat
+from itertools import chain, islice, pairwise, permutations, repeat
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -58,7 +60,16 @@ from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.proofs import bare_table, contradict
-from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
+from ktrace.kit.text.tables import (
+    Below,
+    Row,
+    SampleLines,
+    Table,
+    find_tables,
+    headings_at,
+    may_have_tables,
+    read_tables,
+)
 from ktrace.kit.text.titles import likely_lines
 from ktrace.kit.text.trees import TimeTree
 from ktrace.kit.text.variants import add_variants, has_variants, settings_of, transposed, variants
@@ -160,6 +171,14 @@ _FIGURE_WORDS = {
     "total": {"total", "sum", "overall", "exclusive"},
 }
 
+#: Words of figures, and those of what an average is of.
+_OF_STATISTICS = frozenset(
+    (
+        *(word for words in _FIGURE_WORDS.values() for word in words),
+        *("call", "calls", "launch", "run", "iter", "iteration", "invocation", "op", "step", "loop", "value", "rank"),
+    )
+)
+
 #: Words in the heading of a time that isn't a duration of the named thing.
 _OTHER = frozenset(
     (
@@ -232,8 +251,10 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     shares = [index for index in shares if index not in fields.values()]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
-    elif "percent" not in fields and len(proven := _proven_shares(headings, fields, times, below)) == 1:
-        fields["percent"] = proven[0]
+    elif "percent" not in fields and (proven := _proven_shares(headings, fields, times, below)):
+        named = {fields[field] for field in ("total", "value", "avg") if field in fields} & times
+        own = proven if len(proven) == 1 or not named else _proven_shares(headings, fields, named, below)
+        fields |= {"percent": own[0]} if len(own) == 1 else {}
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
@@ -269,6 +290,11 @@ def _is_one_of_parts(headings: Sequence[Heading], fields: Mapping[str, int], tim
 def _statistics(head: Heading) -> list[str]:
     """The figures that the words of a heading name."""
     return [field for field, words in _FIGURE_WORDS.items() if words & _words(head)]
+
+
+def _stem(head: Heading) -> frozenset[str]:
+    """The words of a heading that say neither which figure it is nor that it is a time."""
+    return _words(head) - _OF_STATISTICS - _TIME_WORDS - _PLAIN_WORDS
 
 
 def _has_figure(row: Sequence[str], index: int) -> bool:
@@ -321,6 +347,9 @@ def _figures_of(
         del fields["value"]
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
     free.sort(key=lambda index: _rank(headings[index]), reverse=True)
+    stems = {_stem(headings[index]) for index in free if len(_statistics(headings[index])) == 1}
+    if len(stems - {frozenset()}) > 1:
+        return None  # statistics of several things: `TTFT mean`, `TPOT median`
     for index in free:
         figures = _statistics(headings[index])
         if len(figures) == 1:
@@ -392,27 +421,40 @@ def _half_digit(headings: Sequence[Heading], row: Sequence[str], index: int) -> 
 def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below) -> dict[str, int]:
     """The fields, with another time as the total if the stated shares contradict the one that was chosen.
 
-    Shares may be those of a time times its count, which is an average then.
+    Shares may be those of a time times its count, which is an average then; shares of other numbers are left out.
     """
     chosen = next((field for field in ("total", "value", "avg") if field in fields), "")
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
-    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES or (chosen == "avg" and "count" in fields):
+    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES:
         return fields
     shares = [figure(row[fields["percent"]]) for row in rows]
     columns = {index: [_ns(headings, row, index) for row in rows] for index in sorted({fields[chosen], *times})}
-    if _are_shares(shares, columns[fields[chosen]]):
-        return fields if chosen != "avg" else {f: i for f, i in fields.items() if f != "avg"} | {"value": fields["avg"]}
     counts = [figure(row[fields["count"]]) for row in rows] if "count" in fields else []
     products = [
         time * count.number if time is not None and count else None
         for time, count in zip(columns[fields[chosen]], counts, strict=False)
     ]
+    if chosen == "avg" and products and _are_shares(shares, products):
+        return fields
+    if _are_shares(shares, columns[fields[chosen]]):
+        rest = {field: index for field, index in fields.items() if field != "avg"}
+        return fields if chosen != "avg" else rest | {"total" if counts else "value": fields["avg"]}
     rest = {field: index for field, index in fields.items() if field != chosen}
     if products and "avg" not in rest and _are_shares(shares, products):
         return rest | {"avg": fields[chosen]}
     known = {rest[field] for field in (*FIGURES, "count") if field in rest}
     others = [index for index, times in columns.items() if index not in known and _are_shares(shares, times)]
-    return rest | {"total": others[0]} if len(others) == 1 else fields
+    if len(others) == 1:
+        return rest | {"total": others[0]}
+    numbers = (_numbers(rows, index) for index in range(len(headings)) if index not in (*columns, fields["percent"]))
+    are_of_numbers = any(_are_shares(shares, found) for found in numbers)  # of calls or bytes, say
+    return {field: index for field, index in fields.items() if field != "percent"} if are_of_numbers else fields
+
+
+def _numbers(rows: Sequence[Sequence[str]], index: int) -> list[Decimal | None]:
+    """The numbers without a unit in a column."""
+    column = (figure(row[index]) for row in rows)
+    return [read.number if read and not read.unit else None for read in column]
 
 
 def _are_shares(shares: Sequence[Quantity | None], times: Sequence[Decimal | None]) -> bool:
@@ -422,6 +464,8 @@ def _are_shares(shares: Sequence[Quantity | None], times: Sequence[Decimal | Non
     if len(pairs) < len(shares) or not (total.is_finite() and total > 0 and all(time.is_finite() for _, time in pairs)):
         return False
     whole = sum((time for _, time in pairs), Decimal(0)) / total
+    if whole <= 0:
+        return False
     places = max((-min(int(share.as_tuple().exponent), 0) for share, _ in pairs), default=0)
     return all(abs(share * whole - time) <= whole * Decimal(10) ** -places + time / 50 for share, time in pairs)
 
@@ -687,6 +731,9 @@ def _may_be_headings(line: str) -> bool:
 
 _LIMIT = 1 << 62
 
+#: Rows of tables that are compared with others, at most: longer ones add up.
+_MOST_COMPARED = 256
+
 #: Numbers that mean "no id": the greatest of 32 and of 64 bits.
 _NONE = frozenset((0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF))
 
@@ -758,13 +805,14 @@ def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    apart = _apart(source.sample())
     tree = TimeTree(rows, [])
     for item in read_tables(lines, recognise, bare=True):
         if isinstance(item, Table):
             tree.finish()
             tree = TimeTree(rows, item.scope)
         elif isinstance(item, Row):
-            if problem := _add(item, rows, conversion, tree):
+            if problem := _add(_of_run(item) if item.table.line in apart else item, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
@@ -788,6 +836,8 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     figures = row.figures()
     if not figures:
         return "bad-record", "no figure"
+    if (least := _least_time(figures)) < 0:
+        return "negative-duration", f"{least:g} ns"
     if "count" not in figures.columns and (counted := _counted(table, name)):
         name, figures.columns["count"] = counted
     if _are_no_sum(figures):  # the mean is of something else
@@ -806,6 +856,70 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
     else:
         rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
+
+
+def _of_run(row: Row) -> Row:
+    """A row of a table whose times don't add up with those of others."""
+    return replace(row, table=replace(row.table, adds_up=False, is_tree=False))
+
+
+def _apart(sample: Sample) -> frozenset[int]:
+    """The lines of the headings of tables in the sample whose times don't add up with those of others.
+
+    They are of several runs: half of their names are in others with the same headings, too. Or all rows of one, without
+    counts and shares, take as much as another one takes as a whole: passes, and operations of one.
+    """
+    found: dict[int, list[Row]] = {}
+    for item in read_tables(SampleLines(sample.lines), recognise, bare=True):
+        if isinstance(item, Row) and len(rows := found.setdefault(item.table.line, [])) <= _MOST_COMPARED:
+            rows.append(item)
+    tables = {line: rows for line, rows in found.items() if len(rows) <= _MOST_COMPARED}
+    return _of_runs(tables) | _of_passes(tables) if len(found) > 1 else frozenset()
+
+
+def _of_runs(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
+    """The tables half of whose names others with the same headings have, too."""
+    names: dict[tuple[str, ...], dict[int, set[str]]] = {}
+    for line, rows in tables.items():
+        headings = tuple(head.text for head in rows[0].table.headings)
+        own = {name for row in rows if not is_total(name := row.text("name"))}
+        names.setdefault(headings, {})[line] = own
+    often = {headings: Counter(chain.from_iterable(own.values())) for headings, own in names.items()}
+    return frozenset(
+        line
+        for headings, alike in names.items()
+        for line, own in alike.items()
+        if own and 2 * sum(often[headings][name] > 1 for name in own) >= len(own)
+    )
+
+
+def _of_passes(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
+    """The tables each row of which takes as long as another one as a whole, and those that are within them."""
+    times = {line: plain for line, rows in tables.items() if len(plain := _plain_times(rows)) > 1}
+    greatest = max(map(min, times.values()), default=0.0)
+    within = {line for line, plain in times.items() if 0 < sum(plain) <= greatest}
+    least = min((sum(times[line]) for line in within), default=0.0)
+    return frozenset(within | {line for line, plain in times.items() if within and min(plain) >= least})
+
+
+def _plain_times(rows: Sequence[Row]) -> list[float]:
+    """The times of the rows of a table, in ns, of which nothing says how often or how much of a whole they are."""
+    fields = rows[0].table.fields or {}
+    if has_variants(fields) or "start" in fields:
+        return []
+    columns = [row.figures().columns for row in rows if not is_total(row.text("name"))]
+    return [
+        one["value"]
+        for one in columns
+        if one.get("unit") == "ns" and "value" in one and one.keys().isdisjoint(("count", "percent"))
+    ]
+
+
+def _least_time(figures: Figures) -> float:
+    """The least time of a row that isn't a deviation, in ns; 0 without one."""
+    known = figures.columns
+    times = [known[field] for field in _MEASURES if field in known] if known.get("unit") == "ns" else []
+    return min(times, default=0.0)
 
 
 def _adds_up(table: Table, figures: Figures) -> bool:

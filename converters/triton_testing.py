@@ -26,7 +26,9 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 _TITLE = re.compile(r"(?P<title>[A-Za-z][\w .,()=/-]{0,200}):")
-_HEAD = re.compile(r"(?P<name>\S.*?)(?: \((?P<unit>[A-Za-z/]{1,12})\))?")
+_HEAD = re.compile(
+    r"(?P<name>\S.*?)(?: \((?P<unit>[A-Za-z/]{1,12})\)| \([a-z]{1,12} \((?P<inner>[A-Za-z/]{1,12})\)\))?"
+)
 _GAP = re.compile(r"\s{2,}")
 _UNITS = ("(ms)", "(us)", "(s)", "(gb/s)", "(tflops)", "(tb/s)", "(gflops)")
 _INDEX = re.compile(r"\d{1,6} +[-+\d.naife]")
@@ -78,7 +80,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _parameters(heads: list[str], cells: list[str]) -> int:
     """How many of the first columns are parameters, by the headings with units, or the cells of the first row."""
-    units = [at for at, head in enumerate(heads) if head.lower().endswith(_UNITS)]
+    units = [at for at, head in enumerate(heads) if head.lower().replace("))", ")").endswith(_UNITS)]
     whole = [cell.endswith(".0") or cell.isdecimal() for cell in cells]
     last = whole.index(False) if False in whole else 1
     return max(units[0] if units else last, 1)
@@ -87,7 +89,7 @@ def _parameters(heads: list[str], cells: list[str]) -> int:
 def _add(rows: RowBuilder, title: str, columns: tuple[list[str], int], cells: list[str], table: int) -> None:
     """Adds a row for each provider; `columns` are the headings, and how many of them are of parameters."""
     heads, first = columns
-    found = [(head["name"], head["unit"] or "") for head in map(_HEAD.fullmatch, heads) if head]
+    found = [(head["name"], head["unit"] or head["inner"] or "") for head in map(_HEAD.fullmatch, heads) if head]
     named = " ".join(f"{name}={cell}" for (name, _), cell in zip(found[:first], cells, strict=False))
     for (name, unit), cell in zip(found[first:], cells[first:], strict=False):
         figure = number(cell)

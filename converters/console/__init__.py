@@ -30,7 +30,7 @@ _SHARE = 10
 #: Labels that differ, at least, where no word tells of a page: two where they speak of time, or a text of measuring.
 _LEAST_LABELS = 3
 _OF_TIME = re.compile(r"(?i)(?<![a-z])(?:times?|took|latency|elapsed|duration|runtime|cost)(?![a-z])")
-_OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|gpus?|cuda|flops|speed-?up)\b")
+_OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|gpus?|cuda|flops|speed-?up|cycles)\b")
 #: A rate beside a time: such a line tells of measuring alone.
 _RATE = re.compile(
     r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys|tok(?:ens)?|it(?:er)?s?"
@@ -54,6 +54,9 @@ _WORD = "(index)"
 #: What onnxruntime-web prints, whose format is another one.
 _OTHERS = '[profiling] kernel "'
 
+#: A line that is drawn: what is above it may still name what is below.
+DRAWN = re.compile(r"\s{0,40}[-=*_~─━═]{3,400}\s{0,9}")
+
 _INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTILINE)
 _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_=]|(?:^|[\n\[,{\"'])[ ]*gpu:"
@@ -63,10 +66,11 @@ _STAMP = re.compile(r"\s*\d[\d.]{0,20} ?(?:s|secs?|seconds?)\b")
 _DECIMAL = re.compile(r"\d\.\d")
 _SECONDS = re.compile(r"\d ?(?:s|secs?|seconds?)\b")
 _TIME = re.compile(
-    r"\d ?(?:ns|us|µs|μs|ms|s|[mn]?secs?|(?:milli|micro|nano)?seconds?)\b|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
+    r"\d ?(?:ns|us|µs|μs|ms|s|NS|US|MS|[mnu]?secs?|(?:milli|micro|nano)?seconds?)\b"
+    r"|[(\[](?:in )?(?:seconds|[mun]?s)[)\]]"
     r"|\bin (?:(?:micro|milli|nano) ?sec|[Ss]econds:|[Mm]illiseconds:)"
     r"|\b[Tt]im(?:e|ing)s? (?:are |is )?in (?:[mun]?s|(?:milli|micro|nano)?seconds)\b|\d[hm] ?\d{1,2}(?:\.\d+)?[ms]\b"
-    r"|(?:(?:_|\b)(?:ns|us|ms|s|[mun]?secs?|seconds)|[a-z](?:Ns|Us|Ms))[)\]]?[\"']?\s?[=:]"
+    r"|(?:(?:_|\b)(?:ns|us|ms|s|[mun]?secs?|seconds)|[a-z](?:Ns|Us|Ms))[)\]]?[\"']?\s{0,20}[=:]"
 )
 #: The start of a dict of Python, where JSON is another format's.
 _DICT = re.compile(rb"\{\s*'")
@@ -95,7 +99,9 @@ def probe(sample: Sample) -> Match | None:
     from .figures import labels_of, named_in
 
     unit = UnitAbove()
-    lines = [line for line in map(unit.take, whole_lines(text.splitlines())) if line.strip()]
+    lines = [
+        line for line in map(unit.take, whole_lines(text.splitlines())) if line.strip() and not DRAWN.fullmatch(line)
+    ]
     for number, line in enumerate(lines):
         if _WORD in line and any(
             (box := box_of(line, below)) and box.fields for below in lines[number + 1 : number + 3]
@@ -143,8 +149,9 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
 def _repeats(lines: list[str]) -> bool:
     """Whether lines are what a tool that repeats something prints, which no other program does."""
     from .lists import of_repeats
+    from .statements import of_span
 
-    return any(of_repeats(line.strip()) for line in lines)
+    return any(of_repeats(line.strip()) or of_span(line.strip()) for line in lines)
 
 
 def are_stamps(sample: Sample) -> bool:

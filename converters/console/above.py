@@ -1,5 +1,9 @@
 """What lines mean by the lines around them: a unit stated above bare numbers, an object that is printed over lines.
 
+kernel: matmul                {'kernel': 'matmul', 'calls': 3, 'total': '1.5 ms'}
+calls: 3
+total: 1.5 ms
+
 Kernel times (us):            matmul: 12.5 us
   matmul: 12.5
   softmax 3.5                 softmax: 3.5 us
@@ -11,8 +15,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ktrace.kit.text.measured import is_measured
+from ktrace.kit.text.titles import title_of
 
-from .durations import NUMBER, STATISTIC, UNITS, in_seconds, is_no_time
+from .durations import NUMBER, STATISTIC, TIME, UNITS, in_seconds, is_no_time
+from .members import name_key_of
 from .records import open_brackets, opens_record
 
 #: The most lines and characters of an object that is printed over lines.
@@ -37,6 +43,7 @@ _SENTENCE = re.compile(
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)\w{0,20}\s{0,9}")
 _UNIT_OF_WORDS = {"micr": "us", "mill": "ms", "nano": "ns"}
 _LONGEST = 400
+_UNIT_OF_KEY = re.compile(r"(?:_|\b)(?:[nmu]s|[mun]?secs?|seconds)\)?$")
 _OF_KERNELS = frozenset(("kernel", "kernels"))
 _RULE = re.compile(r"\s{0,40}[-=]{3,200}\s{0,9}")
 
@@ -83,12 +90,12 @@ class UnitAbove:
 
 
 def joined(text: str, peek: Callable[[int], str | None]) -> tuple[str, int]:
-    """An object that begins in a line and ends in one below, in one line; and how many lines below it has.
+    """An object that begins in a line and ends in one below, or a block of keys, in one line; how many below it has.
 
     `peek` gives the lines below by their number, from 1. The line itself and 0 where no object begins in it.
     """
     if len(text) > _MOST or not opens_record(text):
-        return text, 0
+        return block(text, peek) if len(text) < _LONGEST else (text, 0)
     parts, still_open, size = [text], open_brackets(text), len(text)
     for below in range(1, _MOST_LINES):
         line = peek(below)
@@ -99,6 +106,38 @@ def joined(text: str, peek: Callable[[int], str | None]) -> tuple[str, int]:
         if still_open <= 0:
             return (" ".join(parts), below) if not still_open else (text, 0)
     return text, 0
+
+
+_PAIR = re.compile(
+    r"(?P<indent>\s{0,40})(?:[-*•] )?(?P<key>[A-Za-z_][\w ()/%.-]{0,40}?)\s{0,40}[:=]\s{1,40}(?P<value>\S.{0,400})"
+)
+_TIMED_VALUE = re.compile(rf"(?:{TIME})\s{{0,9}}")
+_BARE_VALUE = re.compile(rf"-?(?:{NUMBER})")
+_LEAST_MEMBERS, _MOST_MEMBERS = 2, 40
+
+
+def block(text: str, peek: Callable[[int], str | None]) -> tuple[str, int]:
+    """The lines of keys and values below one with a name, as an object in one line; and how many lines below it has.
+
+    The keys are different ones, and one of them at least states a time. The line itself and 0 for another line.
+    """
+    title = title_of(1, text)
+    head = _PAIR.fullmatch(title.text if title else text)
+    if not head or name_key_of({(name := head["key"].replace(" ", "_")): head["value"]}) is None:
+        return text, 0
+    members, below = {name: head["value"].strip("'\"` ")}, 0
+    indent = len(head["indent"]) if not title else 0
+    while (line := peek(below + 1)) is not None and len(members) <= _MOST_MEMBERS and (found := _PAIR.fullmatch(line)):
+        is_name = name_key_of({found["key"].replace(" ", "_"): found["value"]}) is not None
+        if found["key"] in members or len(found["indent"]) < indent or is_name:
+            break
+        members[found["key"]] = found["value"].strip()
+        below += 1
+    has_time = any(_TIMED_VALUE.fullmatch(value) or _UNIT_OF_KEY.search(key) for key, value in members.items())
+    if below < _LEAST_MEMBERS or not has_time:
+        return text, 0
+    values = (value.replace(",", "") if _BARE_VALUE.fullmatch(value) else repr(value) for value in members.values())
+    return "{" + ", ".join(f"{key!r}: {value}" for key, value in zip(members, values, strict=True)) + "}", below
 
 
 def whole_lines(lines: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ktrace.kit.text.headings import spelling
 from ktrace.kit.text.numbers import TIME_NS
 
 NUMBER = r"\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,18})?|\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,2})?"
-UNITS = "|".join(sorted(TIME_NS, key=len, reverse=True))
+UNITS = "|".join((*sorted(TIME_NS, key=len, reverse=True), "US", "MS", "NS"))
 TIME = rf"(?:{NUMBER}) ?(?:{UNITS})"
 
 #: Words of a label that say which statistic of repeats its time is.
@@ -65,7 +65,7 @@ class Figure:
 
     def take_count(self) -> None:
         """Makes an argument that is a number of calls the column for it."""
-        key = next((key for key, value in self.args.items() if key in _CALLS and type(value) is int), None)
+        key = next((key for key, value in self.args.items() if key.lower() in _CALLS and type(value) is int), None)
         if key is not None and 0 < self.args[key] < LIMIT:
             self.columns["count"] = self.args.pop(key)
 
@@ -75,7 +75,7 @@ def ns_of(number: str | Decimal, unit: str) -> Decimal | None:
     exact = Decimal(number.replace(",", "")) if isinstance(number, str) else number
     if is_great(exact):
         return None
-    exact *= TIME_NS[unit]
+    exact *= TIME_NS[unit if unit in TIME_NS else unit.lower()]
     return exact if abs(exact) < LIMIT else None
 
 

@@ -18,14 +18,17 @@ from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
-from .statements import of_change, of_series, of_statement, statistic_of
+from .statements import of_change, of_series, of_span, of_statement, statistic_of
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
-_STAMP = r"(?:\[?\d\d:\d\d:\d\d(?:\.\d{1,6})?\]?|\[\s{0,9}\d{1,9}\.\d{3,9}\]) "
-_PLACE = r"[\w.@/-]{1,80}\.[A-Za-z]{1,4}:\d{1,7}(?::\d{1,7})?\s{1,9}(?:- {1,4})?"
+_STAMP = (
+    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"|\[\s{0,9}\d{1,9}\.\d{3,9}\])\s{1,4}"
+)
+_PLACE = r"(?:[\w.@/-]{1,80}\.[A-Za-z]{1,4}:\d{1,7}(?::\d{1,7})?\s{1,9}(?:- {1,4})?|\[\w{1,60}, \d{1,7}\]: )"
 _LEVEL = (
     r"\[?(?:log|info|debug|warn|warning|error|verbose)\]?:? |\[(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE) {0,4}\]:?\s{0,9}"
-    r"|(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE)\b:?\s{1,9}"
+    r"|(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE)\b:?\s{1,9}|[IWEFDV] (?=[\w./-]{1,80}\.[a-z]{1,4}:\d)"
 )
 _PREFIX = re.compile(rf"\s*(?:{_STAMP})?(?:{_PLACE})?(?:{_LEVEL})?(?:{_PLACE})?\s*")
 #: The branches of a tree before a label, and the word for the end of a part.
@@ -57,8 +60,13 @@ _PARAMETERS = re.compile(
 )
 _EQUALS = "\x01"
 #: What stands before a label in a list; what follows a duration; a duration that isn't one of each of something.
-_MARK = re.compile(r"^(?:[-*•+>|]|\d{1,4}[.)]) +")
-_REST = re.compile(rf"(?P<text>.{{0,240}}?[\s:=]{TIME}\.?)(?P<rest>(?:\s{{0,20}}[(\[/|,;#┊]|\s\s+).{{0,400}})")
+_MARK = re.compile(r"^(?:[-*•+>|^]|#{1,6}|\d{1,4}[.)]) +")
+_REST = re.compile(
+    rf"(?P<text>.{{0,240}}?[\s:=]{TIME}\.?)"
+    rf"(?P<rest>(?:\s{{0,20}}[(\[/|,;#┊]|\s\s+|\s(?:and|on)\s|\s(?!{TIME}\b)\d[\d.,]{{0,30}} ?[A-Za-z%]).{{0,400}})"
+)
+#: A time that is a part of the one before it.
+_OF_WHICH = re.compile(r"\s{0,4}[,;(]\s?(?:of which|including|incl\.)\s.*")
 #: A sentence behind a labelled time.
 _THEN = re.compile(rf"(?P<text>[^=:]{{1,120}}[=:]\s{{0,9}}{TIME})(?P<rest>\.\s{{1,4}}[A-Z].{{0,400}})")
 _IN_BRACKETS = re.compile(r"\([^()]{0,200}\)|\[[^\[\]]{0,200}\]")
@@ -66,6 +74,9 @@ _OTHER_TIME = re.compile(rf"^/\S|(?<![\w.]){TIME}(?!\w| per )")
 _VERSUS = re.compile(r"\bvs\.? .*")
 #: A label that begins with its number.
 _NUMBERED = re.compile(r"\d{1,2}[a-z][\s.:)]\s{0,3}[A-Za-z]{2}")
+#: A percentile in a label.
+_PERCENTILE = re.compile(r"(?i)(?P<of>\d{1,2}(?:\.\d{1,3})?)(?:st|nd|rd|th)?[ -]percentile\b")
+_STATISTIC_OF = {50.0: "median", 95.0: "p95", 99.0: "p99"}
 #: A label of more words is rather a sentence.
 _MOST_WORDS = 10
 
@@ -86,15 +97,15 @@ _UNIT_OF_LABEL = re.compile(rf"\s?[(\[](?:in )?({UNITS})[)\]](?:\s-\s\d{{1,9}}\s
 #: A time of each of something, which is an average; what says in brackets that a time is one; a label's last word.
 _OF_EACH = re.compile(
     rf"(?P<time>\d ?(?:{UNITS}))(?: ?/ ?| per )(?:iter(?:ation)?|run|call|launch|rep|op|invocation"
-    r"|step|token|frame)\b"
+    r"|step|token|frame|forward|backward|pass|image|batch|sample|request|query|inference)\b"
 )
 _OF_REPEATS = re.compile(r"(?i)\b(?:avg|average|mean)\b")
 _NAMED_STATISTIC = re.compile(r"(?i)(?P<label>.*[^\s:-])(?:\s*:\s*|\s+-\s+)(?P<word>avg|average|mean|median|min|max)")
 #: The unit in the label: `Kernel time (ms): 1.5`. Cells of numbers between the name and its time.
 _UNIT_FIRST = re.compile(
-    r"(?P<label>[A-Za-z][^:=|{}(\[]{0,99}?)"
+    r"(?P<label>(?:\d{1,2}(?:\.\d{1,3})?(?:th)? percentile|[A-Za-z])[^:=|{}(\[]{0,99}?)"
     rf"(?: ?[(\[](?:in )?(?P<bracketed>{UNITS})[)\]]| in (?P<said>{UNITS}|Seconds|Milliseconds))"
-    rf" ?[:=] ?(?P<number>{NUMBER})\s{{0,9}}"
+    rf"\s{{0,40}}[:=]\s{{0,40}}(?P<number>{NUMBER})\s{{0,9}}"
 )
 _CELLS_BEHIND = re.compile(r"(?P<label>\S.{0,199}?)(?P<cells>(?:\s{2,60}[\d.,]{1,30}%?){1,40})")
 #: A share between a label and its time; a statistic behind a label; labels that are rather several members of a line.
@@ -102,6 +113,8 @@ _SHARED = re.compile(r"(?P<label>\S.{0,199}?)\s*[:=|]\s*(?P<share>\d{1,3}(?:\.\d
 _STATISTIC_BEHIND = re.compile(
     r"(?i)(?P<label>\S.{0,199}?)\s{0,9}[(\[](?P<word>avg|average|mean|median|min|max)(?: ± σ)?[)\]]"
 )
+#: Members of a line before the label of a time: `step: 10, loss: 0.5, `.
+_MEMBERS_BEFORE = re.compile(r"(?:[A-Za-z][^:=,()\[\]]{0,40}[:=] ?-?[\d.,]{1,30}[,;|] ?){1,20}(?=[A-Za-z])")
 _ENDS_IN_FIGURE = re.compile(r":\s+\d[\d,]*\.\d+[A-Za-z]?$")
 _OPENED, _LAST_WORD = re.compile(r"[:=]\s?[\[{'\"]"), re.compile(r" ?\w+")
 #: `[1/3] gemm`, and what is between labels of one line.
@@ -119,7 +132,8 @@ _SAYS_TIME = re.compile(
 )
 _NAMING = re.compile(
     r"(?i)(?:(?:running|executing|launching|launched|benchmarking|profiling|timing|testing|starting)\s{1,20}(?:the\s{1,20})?)?"
-    r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name)\b(?:\s{1,20}name)?(?:\s{0,20}[:=])?\s{1,40}"
+    r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name|dispatch|launch)\b(?:\s{1,20}name)?"
+    r"(?:\s{0,4}#?\d{1,9}(?=\s?[:=]))?(?:\s{0,20}[:=])?\s{1,40}"
     r"(?P<quote>['\"`]?)(?P<name>[A-Za-z_][^'\"`=|]{0,199}?)(?P=quote)(?:\s?\.{3}|:)?"
 )
 
@@ -227,7 +241,13 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
         text = text.strip("`")
     if changed := of_change(text):
         return changed
-    if figure := of_repeats(text) or of_series(text) or _of_statistics(text) or _of_single(text, tagged=tagged):
+    if (
+        figure := of_repeats(text)
+        or of_span(text)
+        or of_series(text)
+        or _of_statistics(text)
+        or _of_single(text, tagged=tagged)
+    ):
         return [figure]
     return _of_parts(text) or of_unit_ahead(text) or of_words(text) or of_times_first(text) or of_statement(text)
 
@@ -293,7 +313,8 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     words = re.sub(r"(?:<|\(\w|\[).*", "", label)  # without the arguments of a kernel
     is_label = label and len(words.split()) <= _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
     is_half = label.count("(") > label.count(")") and ")" in args.get("rest", "")
-    if dur is None or not is_label or is_half or (label[:1].isdigit() and not _NUMBERED.match(label)):
+    percentile = _PERCENTILE.match(label)
+    if dur is None or not is_label or is_half or (label[:1].isdigit() and not (_NUMBERED.match(label) or percentile)):
         return None
     if not is_measured(label):
         return None
@@ -307,6 +328,7 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
         label, args["before"] = cells["label"], cells["cells"].strip()
     if named := _NAMED_STATISTIC.fullmatch(label):
         label, statistic = named["label"], STATISTIC[named["word"].lower()]
+    statistic = statistic or (_STATISTIC_OF.get(float(percentile["of"]), "") if percentile else "")
     statistic = statistic or _statistic_in(label) or ("avg" if _OF_REPEATS.search(args.get("rest", "")) else "")
     statistic = statistic or ("avg" if spread else "")
     statistics = {statistic: float(dur)} if statistic else {}
@@ -320,8 +342,10 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
 
 
 def _is_among_others(label: str) -> bool:
-    """Whether a label is the last of several members: `shape=[8, 16], dtype`."""
+    """Whether a label is the last of several members: `shape=[8, 16], dtype`, `step: 10, kernel time`."""
     before, comma, last = label.rpartition(",")
+    if _MEMBERS_BEFORE.match(label):
+        return True
     return bool(comma and _LAST_WORD.fullmatch(last) and _OPENED.search(before))
 
 
@@ -464,6 +488,6 @@ def _without_rest(text: str) -> tuple[str, dict[str, str]]:
     """
     bare = text.replace("**", "").replace("`", "")
     found = _REST.fullmatch(bare) or _THEN.fullmatch(bare)
-    if not found or _OTHER_TIME.search(_VERSUS.sub("", _IN_BRACKETS.sub("", found["rest"]))):
+    if not found or _OTHER_TIME.search(_VERSUS.sub("", _OF_WHICH.sub("", _IN_BRACKETS.sub("", found["rest"])))):
         return text, {}
     return found["text"], {"rest": found["rest"].strip()}

@@ -36,6 +36,14 @@ _RATED = re.compile(
 _BEGINS, _ENDS = ("begin", "start"), ("end", "stop")
 _TIMED = re.compile(rf"(?P<number>{NUMBER})(?P<unit>ns|us|ms|s),?")
 _STATISTIC_AMONG = re.compile(r"(?i)\((?:avg|mean|median|min|max|std|p\d\d) [\d.]+")
+#: A time with a blank before its unit; a stamp in hexadecimal digits.
+_APART = re.compile(rf"=(?P<number>{NUMBER}) (?P<unit>ns|us|ms|s)(?![\w/])")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
+#: Words of a key that says no more than that its value is a time; of one that it is the time of waiting.
+_OF_TIME = frozenset(("time", "busy", "elapsed", "took", "dur", "duration", "wall", "latency"))
+_WAITING = frozenset(("idle", "wait", "waiting", "queued"))
+#: What loggers of spans say behind a name: that it has ended.
+_CLOSED = re.compile(r"[:\s]{1,4}(?:close|closed|exit|exited|end|ended)$")
 _UNIT_AT_END = re.compile(r"_(?:ns|us|ms|s)$|(?:Ns|Us|Ms)$")
 #: A label of pairs: a few words.
 LABEL = re.compile(r"[^\s`]{1,80}(?: [^\s`]{1,80}){0,5}")
@@ -60,6 +68,7 @@ def of_pairs(text: str) -> list[Figure]:
     """
     if len(text) > _LONGEST_PAIRS:
         return []
+    text = _APART.sub(r"=\g<number>\g<unit>", text) if "=0x" in text else text
     pairs = {key: value.strip('"') for key, value in _PAIR.findall(text)}
     if len(pairs) < 2:
         return []
@@ -71,11 +80,17 @@ def of_pairs(text: str) -> list[Figure]:
     numbers = {
         key: Decimal(value.replace(",", "")) for key, value in pairs.items() if re.fullmatch(rf"-?(?:{NUMBER})", value)
     }
+    numbers |= {key: Decimal(int(value, 16)) for key, value in pairs.items() if _HEXADECIMAL.fullmatch(value)}
     others = " ".join(_PAIR.sub(" ", text).split()).strip(" :,;|")
     if others.count("(") != others.count(")") or _STATISTIC_AMONG.search(others):
         return []
+    others = _CLOSED.sub("", others)
     times = [key for key in numbers if unit_of(key)]
     name_key = name_key_of(pairs)
+    words = {key: {*re.split(r"[\s._]+", spelling(_UNIT_AT_END.sub("", key)))} for key in times}
+    own = [key for key in times if words[key] <= _OF_TIME]
+    if len(own) == 1 and others and all(words[key] & _WAITING for key in times if key not in own):
+        times = own  # the span that the line is of, beside the time in which it waited
     if len(times) > 1 and not name_key and not DEVICE.search(f"{others} {' '.join(times)}"):
         return _of_keys(times, pairs, numbers, others)
     if not name_key and not LABEL.fullmatch(others):

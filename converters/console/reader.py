@@ -14,7 +14,7 @@ from ktrace.kit.text.titles import title_of
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from . import are_stamps, is_page
+from . import DRAWN, are_stamps, is_page
 from .above import UnitAbove, joined
 from .boxes import RULE, Box, box_of, cells_of
 from .durations import Figure
@@ -107,7 +107,7 @@ class _Console:
         within = 0  # lines of an object that was read
         for line in self._lines:
             text = self._unit.take(line.text)
-            if within or not text.strip() or RULE.fullmatch(text):
+            if within or not text.strip() or RULE.fullmatch(text) or DRAWN.fullmatch(text):
                 within -= within > 0
                 self._lines.structure()
                 continue
@@ -212,7 +212,7 @@ class _Console:
             self._above, self._is_prompt = prompt["name"].strip()[:_LONGEST_NAME], True
             self._lines.structure()
             return
-        ahead = next((ahead for ahead in range(1, _MOST_BELOW) if (self._lines.peek(ahead) or "").strip()), 1)
+        ahead = next((ahead for ahead in range(1, _MOST_BELOW) if self._has_words(ahead)), 1)
         below = self._lines.peek(ahead) or ""
         if is_time_alone(below) and text.rstrip().endswith(":"):
             self._labelled = text.strip()
@@ -227,7 +227,17 @@ class _Console:
             name = name or text.strip()[:_LONGEST_NAME] or None
         if name and len(found) == 1 and (not found[0].name or says_time_alone(found[0].name)):
             self._above = name
+            self._named += ahead - 1 if self._is_drawn(ahead - 1) else 0
             self._lines.structure()
+
+    def _has_words(self, ahead: int) -> bool:
+        """Whether the line so many below is neither blank nor drawn."""
+        text = self._lines.peek(ahead) or ""
+        return bool(text.strip()) and not DRAWN.fullmatch(text)
+
+    def _is_drawn(self, lines: int) -> bool:
+        """Whether so many lines below are all drawn."""
+        return all(DRAWN.fullmatch(self._lines.peek(ahead) or "") for ahead in range(1, lines + 1))
 
     def _hold(self, figure: Figure, settings: list[str]) -> None:
         """Adds a figure, and statistics of what a line above names once all of them are known: they are one row."""

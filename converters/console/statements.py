@@ -73,18 +73,39 @@ def of_series(text: str) -> Figure | None:
 
 
 _CHANGE = re.compile(
-    rf"(?:[-*•+] )?(?P<label>[A-Za-z].{{0,160}}?)\s?[:=]\s*(?P<before>{NUMBER}) ?(?P<unit>{UNITS})?\s*(?:->|→|=>|⟶)\s*"
-    rf"(?P<after>{NUMBER}) ?(?P<last>{UNITS})(?![\w/])(?:[\s,;].{{0,200}})?"
+    rf"(?:[-*•+] )?(?P<label>[A-Za-z].{{0,160}}?)\s?[:=]\s*\(?(?P<before>{NUMBER}) ?(?P<unit>{UNITS})?\)?\s*"
+    rf"(?P<sign>->|→|=>|⟶|vs\.?(?=[\s(]))\s*\(?(?P<after>{NUMBER}) ?(?P<last>{UNITS})(?![\w/])\)?(?:[\s,;].{{0,200}})?"
 )
+_CHANGED = re.compile(r"->|→|=>|⟶|\svs\b")
+#: The ends of the times of repeats, and their mean: `Duration: 7.1 - 7.3 us (avg=7.2)`.
+_SPAN = re.compile(
+    rf"(?P<label>[A-Za-z][^:=]{{0,99}})\s?[:=]\s*(?P<low>{NUMBER}) ?(?P<unit>{UNITS})?\s?(?:-|–|…|\.\.)\s?"
+    rf"(?P<high>{NUMBER}) ?(?P<last>{UNITS})\s?[(\[](?P<key>avg|mean|median)\s?[=:]\s?(?P<mid>{NUMBER})"
+    rf"(?: ?(?:{UNITS}))?[)\]]"
+)
+
+
+def of_span(text: str) -> Figure | None:
+    """`Duration: 7.1 - 7.3 us (avg=7.2)`: the least, the greatest and the mean time of repeats."""
+    found = _SPAN.fullmatch(text) if len(text) < _LONGEST else None
+    if not found or not is_measured(found["label"]):
+        return None
+    units = {"low": found["unit"] or found["last"], "high": found["last"], "mid": found["last"]}
+    low, high, mid = (ns_of(found[end], unit) for end, unit in units.items())
+    if low is None or high is None or mid is None or not low <= mid <= high:
+        return None
+    statistics = {_STATISTICS[found["key"]]: float(mid), "min": float(low), "max": float(high)}
+    return Figure(found["label"].strip(), mid, statistics=statistics)
 
 
 def of_change(text: str) -> list[Figure]:
     """`RoPE, 8192 x 128: 47.7 us -> 38.8 us (18.6%)`: two figures, before and after."""
-    found = _CHANGE.fullmatch(text) if len(text) < _LONGEST and (">" in text or "→" in text or "⟶" in text) else None
+    found = _CHANGE.fullmatch(text) if len(text) < _LONGEST and _CHANGED.search(text) else None
     if not found or not is_measured(found["label"]) or _ANY_TIME.search(found["label"]):
         return []
     units = {"before": found["unit"] or found["last"], "after": found["last"]}
-    times = {when: ns_of(found[when], unit) for when, unit in units.items()}
+    ends = ("before", "after") if not found["sign"].startswith("vs") else ("first", "second")
+    times = {end: ns_of(found[when], unit) for end, (when, unit) in zip(ends, units.items(), strict=True)}
     name = found["label"].replace("**", "").replace("`", "").strip()
     return [
         Figure(f"{name}, {when}", dur, statistics={"total": float(dur)})

@@ -183,3 +183,99 @@ def test_headings_of_two_runs(tmp_path: Path) -> None:
     trial = "BenchmarkTools.Trial:\n  minimum time:     98 ns (0.00% GC)\n  mean time:        148 ns (17% GC)\n"
     rows = _rows(f"Before:\n```\n[ Info: Launch\n{trial}```\n\nAfter:\n\n```\n{trial}", tmp_path)
     assert [(row["scope"][0], row["min"], row["avg"]) for row in rows] == [("Before", 98, 148), ("After", 98, 148)]
+
+
+KERNELS = (("gemm_f16", 30.5, 12), ("softmax", 4.75, 12), ("copy", 1.25, 24))
+BLOCKS = {  # one thing in each block of keys and values
+    "indented": "Kernel: {}\n  Total: {} ms\n  Calls: {}\n  Grid: 8x1x1\n\n",
+    "aligned": "kernel_name : {}\ntime_ms     : {}\ncalls       : {}\n\n",
+    "below titles": "=== kernel: {} ===\ngpu time    = {} ms\ninvocations = {}\n",
+}
+
+
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_a_block_of_keys_is_one_row(block: str, tmp_path: Path) -> None:
+    rows = _rows("".join(block.format(*kernel) for kernel in KERNELS), tmp_path)
+    assert [(row["name"], row["total"], row["count"]) for row in rows] == [
+        (name, total * 1e6, count) for name, total, count in KERNELS
+    ]
+    assert {row["kind"] for row in rows} == {"kernel"}
+
+
+def test_blocks_without_a_name_or_a_time_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("kernel: gemm\ngrid: 8x1x1\nregisters: 96\n\nkernel: copy\ngrid: 2x1x1\nregisters: 16\n")
+    with pytest.raises(KtraceError, match="unrecognised format"):
+        read(path)
+    rows = _rows("shape: 8x8\nload time: 3.5 ms\nsolve time: 2.5 ms\n" * 2, tmp_path)
+    assert {row["name"] for row in rows} == {"load", "solve"}  # and not 8x8
+
+
+def test_the_least_and_the_greatest_beside_the_mean(tmp_path: Path) -> None:
+    rule = "─" * 40
+    text = "".join(
+        f"{rule}\nDispatch #{n}: {name}(float*, int)\n{rule}\nDuration: {low} - {high} μs (avg={mean})\nHits 66 %\n"
+        for n, (name, low, high, mean) in enumerate((("add", 7.0, 7.5, 7.25), ("scale", 3.0, 4.0, 3.5)), 1)
+    )
+    rows = _rows(text, tmp_path)
+    assert [(row["name"], row["min"], row["max"], row["avg"]) for row in rows] == [
+        ("add(float*, int)", 7000, 7500, 7250),
+        ("scale(float*, int)", 3000, 4000, 3500),
+    ]
+    assert not figures_of("Duration: 7.5 - 7.0 μs (avg=7.25)")
+    assert not figures_of("Interval: 7.0 - 7.5 s (avg=7.25)")
+
+
+def test_two_runs_beside_each_other() -> None:
+    found = figures_of("Total time: (69.5 us) vs (65.25 us)")
+    assert {figure.name: float(figure.dur) for figure in found} == {
+        "Total time, first": 69_500,
+        "Total time, second": 65_250,
+    }
+    assert not figures_of("timeout: 5 s vs 10 s")
+
+
+def test_what_follows_a_time_in_a_sentence() -> None:
+    lines = {
+        "kernel gemm took 1.5 ms on GPU 0, of which 0.5 ms was waiting": ("kernel gemm", 1.5e6),
+        "With full attention: 0.5 sec per forward and 18.5 GB": ("With full attention", 5e8),
+        "FLASH_ATTN (64:1 x 4096 -> f32) - 1514 usec 2211016 cycles": ("FLASH_ATTN (64:1 x 4096 -> f32)", 1.514e6),
+        "RPC (execute) time : 3011 US": ("RPC (execute) time", 3.011e6),
+        "99.00 percentile latency (ns)   : 1859333": ("99.00 percentile latency", 1_859_333),
+    }
+    for line, (name, dur) in lines.items():
+        assert [(figure.name, float(figure.dur)) for figure in figures_of(line)] == [(name, dur)]
+    assert not figures_of("gemm took 1.5 ms and copy took 0.5 ms")
+    assert not figures_of("load 3 ms 4 ms")
+
+
+def test_spans_are_named_and_not_the_keys_of_their_times(tmp_path: Path) -> None:
+    at = "2026-09-12T11:08:4{}.248269Z"
+    text = f"Proving 64 steps\n{at.format(1)} prove_it:trace: close time.busy=163ms time.idle=748ns\n"
+    text += f"{at.format(2)} prove_it:domain: close time.busy=14.5ms time.idle=1.25µs length=64\n"
+    text += f"{at.format(3)} prove_it:commit: close time.busy=17.5s time.idle=957ns\n"
+    assert [(row["name"], row["total"]) for row in _rows(text, tmp_path)] == [
+        ("prove_it:trace", 1.63e8),
+        ("prove_it:domain", 1.45e7),
+        ("prove_it:commit", 1.75e10),
+    ]
+    two = figures_of("step: fwd=163ms bwd=748ms")  # none is the time in which the other waited
+    assert {figure.name for figure in two} == {"fwd", "bwd"}
+
+
+def test_stamps_in_hexadecimal_digits(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    line = "kernel {} start={:#x} end={:#x} dur={} ns\n"
+    path.write_text("".join(line.format(f"k{n}", n * 10_000, n * 10_000 + 8192, 8192) for n in range(1, 4)))
+    assert read(path).events[["ts", "dur"]].values.tolist() == [[n * 10_000, 8192] for n in range(1, 4)]
+
+
+def test_members_before_a_label_are_no_part_of_it() -> None:
+    (found,) = figures_of("Timestep: 100, Max Temp: 42.5, Kernel Time: 0.125 ms")
+    assert (found.name, found.dur) == ("Kernel Time", 125_000)
+
+
+def test_heads_of_logs_and_marks_of_titles_are_no_part_of_names() -> None:
+    for line in ("I logging.h:111 net latency: 5 ms", "### net latency: 5 ms (67 fps)", "  ^ net latency: 5 ms / 3 %."):
+        assert [(figure.name, figure.dur) for figure in figures_of(line)] == [("net latency", 5_000_000)]
+    assert not figures_of("### 5 s clip: 5 ms")

@@ -219,3 +219,117 @@ def test_a_banner_above_several_times_is_no_name(tmp_path: Path) -> None:
     text = "=== Breakdown of all ===\nGPU kernel time: 24.5 ms\nGPU transfer time: 5.25 ms\nCPU compute time: 6.5 ms\n"
     names = {row["name"] for row in _rows(text, tmp_path)}
     assert names == {"GPU kernel time", "GPU transfer time", "CPU compute time"}
+
+
+def test_shares_that_fill_the_whole_leave_no_sum_among_their_rows(tmp_path: Path) -> None:
+    heads = "| kernel | time (ms) | % of GPU |"
+    rows = ("| forces | 8.1 | 49.1% |", "| pairs | 7.1 | 43.0% |", "| halo | 0.5 | 3.0% |", "| rest | 0.4 | 2.4% |")
+    assert {row["kind"] for row in _rows(_table(heads, *rows), tmp_path)} == {"kernel"}  # 8.1 is about 7.1 + 0.5 + 0.4
+    bare = (row.rsplit("|", 2)[0] + "|" for row in rows)
+    found = _rows(_table("| kernel | time (ms) |", *(row.replace("8.1", "8.0") for row in bare)), tmp_path)
+    assert [row["name"] for row in found if row["kind"] == "total"] == ["forces"]
+
+
+def test_tables_with_the_same_names_are_of_two_runs(tmp_path: Path) -> None:
+    heads = "| kernel | time (ms) | calls |"
+    old, new = ("| gemm | 9 | 2 |", "| copy | 4 | 1 |", "| Sum | 13 | |"), ("| gemm | 5 | 2 |", "| scan | 1 | 1 |")
+    text = "\n".join((_table(heads, *old), "With the new kernels:\n", _table(heads, *new)))
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"metric"}
+    assert not ktrace.summary(tmp_path / "t.md").total
+    other = text.replace("gemm | 5", "sort | 5")  # a table goes on below a line of text
+    kernels = [row["name"] for row in _rows(other, tmp_path) if row["kind"] == "kernel"]
+    assert kernels == ["gemm", "copy", "sort", "scan"]
+
+
+def test_a_small_table_of_names_that_a_large_one_has_is_left_out_of_its_sum(tmp_path: Path) -> None:
+    heads = "| kernel | time (ms) |"
+    large = ("| gemm | 9 |", "| copy | 4 |", "| scan | 2 |", "| sort | 1 |", "| fill | 1 |")
+    text = "\n".join((_table(heads, *large), "## The slowest one again", _table(heads, large[0])))
+    assert [row["kind"] for row in _rows(text, tmp_path)] == ["kernel"] * 5 + ["metric"]
+
+
+def test_shares_of_another_number_are_none_of_the_time(tmp_path: Path) -> None:
+    heads = "| class | per step | share | us/step |"
+    rows = ("| copy | 180 | 45.0% | 28.5 |", "| gemm | 120 | 30.0% | 382.1 |", "| norm | 100 | 25.0% | 34.2 |")
+    assert all(pd.isna(row["percent"]) for row in _rows(_table(heads, *rows), tmp_path))
+    of_time = ("| copy | 180 | 6.4% | 28.5 |", "| gemm | 120 | 85.9% | 382.1 |", "| norm | 100 | 7.7% | 34.2 |")
+    assert [row["percent"] for row in _rows(_table(heads, *of_time), tmp_path)] == [6.4, 85.9, 7.7]
+
+
+def test_a_time_below_0_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "t.md"
+    path.write_text(_table("| kernel | time (ms) |", "| a | -1.000 |", "| b | 2.5 |"), "utf-8")
+    assert [row["name"] for row in read(path).summaries.to_dict("records")] == ["b"]
+    summary = subprocess.run([program(), "summary", str(path)], capture_output=True, text=True, check=True)
+    assert "1 x negative-duration (line 3)" in summary.stderr
+
+
+def test_operations_and_whole_passes_dont_add_up(tmp_path: Path) -> None:
+    heads = "| {} | time (ms) |"
+    ops, passes = ("| norm | 0.02 |", "| gemm | 0.18 |"), ("| prefill | 310.5 |", "| decode | 22.5 |")
+    text = f"{_table(heads.format('op'), *ops)}\n## Model\n\n{_table(heads.format('phase'), *passes)}"
+    assert {row["kind"] for row in _rows(text, tmp_path)} == {"metric"}
+    near = text.replace("310.5", "0.15").replace("22.5", "0.05")  # nothing says that one is within the other
+    assert {row["kind"] for row in _rows(near, tmp_path)} == {"op"}
+
+
+def test_a_time_that_is_between_two_others_is_that_of_an_event(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    events = (("mul", 10, 500), ("copy (2d)", 9, 515), ("mul", 27, 530), ("addmm", 443, 600))
+    line = "{:24}{:>12} us{:>14} us{:>14} us\n"
+    path.write_text("".join(line.format(name, dur, start, start + dur) for name, dur, start in events))
+    assert [tuple(row) for row in read(path).events[["name", "dur", "ts"]].values] == [
+        (name, dur * 1000, start * 1000) for name, dur, start in events
+    ]
+    path.write_text("".join(line.format(name, dur, start, start + dur + 7) for name, dur, start in events))
+    with pytest.raises(KtraceError, match="unrecognised format"):
+        read(path)
+
+
+def test_the_shares_say_whether_an_average_is_that_of_a_call(tmp_path: Path) -> None:
+    heads = "| op | avg (ms) | avg (%) | calls |"
+    whole = ("| conv | 30 | 60% | 10 |", "| gemm | 15 | 30% | 5 |", "| norm | 5 | 10% | 20 |")
+    rows = _rows(_table(heads, *whole), tmp_path)
+    assert ktrace.summary(tmp_path / "t.md").total == pytest.approx(50e6)
+    assert {row["kind"] for row in rows} == {"op"}
+    each = ("| conv | 30 | 60% | 10 |", "| gemm | 24 | 24% | 5 |", "| norm | 4 | 16% | 20 |")
+    _rows(_table(heads, *each), tmp_path)
+    assert ktrace.summary(tmp_path / "t.md").total == pytest.approx(500e6)
+
+
+def test_a_line_above_tells_headings_apart(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(
+        "  %   cumulative   self              self     total\n"
+        " time   seconds   seconds    calls   s/call   s/call  name\n"
+        " 60.00      0.60     0.60      999     0.00     0.00  build(int, int)\n"
+        " 30.00      0.90     0.30      500     0.00     0.00  step()\n"
+        " 10.00      1.00     0.10      500     0.00     0.00  halo()\n"
+    )
+    rows = read(path).summaries.to_dict("records")
+    assert [(row["name"], row["total"], row["count"], row["percent"]) for row in rows] == [
+        ("build(int, int)", 6e8, 999, 60),
+        ("step()", 3e8, 500, 30),
+        ("halo()", 1e8, 500, 10),
+    ]
+
+
+def test_a_rate_beside_a_time_in_its_cell(tmp_path: Path) -> None:
+    rows = _rows(
+        _table(
+            "| shape | old | new |",
+            "| 8k | 23.5 us / 1.5 TB/s | **19.25 us / 1.75 TB/s** |",
+            "| 4k | 14.5 us / 1.25 TB/s | **12.5 us / 1.5 TB/s** |",
+        ),
+        tmp_path,
+    )
+    assert [row["avg"] for row in rows] == [23_500, 19_250, 14_500, 12_500]
+    assert {row["kind"] for row in rows} == {"metric"}
+
+
+def test_statistics_of_several_things_are_no_row(tmp_path: Path) -> None:
+    rows = ("| main | 19.5 ms | 2040 ms | 7183 ms |", "| branch | 19.25 ms | 1758 ms | 6584 ms |")
+    with pytest.raises(KtraceError, match="unrecognised format"):
+        _rows(_table("| variant | TPOT median | TTFT median | E2E mean |", *rows), tmp_path)
+    found = _rows(_table("| kernel | median time | min time | mean time |", *rows), tmp_path)
+    assert [(row["median"], row["avg"]) for row in found] == [(19.5e6, 7183e6), (19.25e6, 6584e6)]

@@ -173,6 +173,7 @@ def _fixed_width(text: str, spans: Sequence[tuple[int, int]], peek: Callable[[in
     if not ruled and not begins_with_edge(peek(2) or ""):
         yield from _wrapped(text, below, peek(2) or "")
         yield from _in_two_lines(text, spans, below, peek)
+        yield from _qualified(spans, text, below)
     if len(spans) > 1 or text[:1] == " ":
         for layout, texts in _with_unnamed(text, spans, peek(1 + ruled) or ""):
             yield Candidate(layout, texts, ruled)
@@ -258,6 +259,23 @@ def _in_two_lines(
         yield Candidate(layout, texts, rule, 2)
     elif len(spans) > 1 and rule and len(runs := runs_of(peek(2) or "")) > 1:
         yield from _stacked(Dashes(runs), text, peek, 2)
+
+
+def _qualified(spans: Sequence[tuple[int, int]], text: str, below: str) -> Iterator[Candidate]:
+    """Yields headings of which some differ by a word in the line above alone: `self seconds`, `total seconds`."""
+    heads = chunks_of(below)
+    names = [head.group() for head in heads]
+    if len(spans) < 2 or len(set(names)) == len(names) or any(map(figure, names)):
+        return
+    above = [""] * len(heads)
+    for begin, end in spans:
+        under = [index for index, head in enumerate(heads) if head.start() < end and begin < head.end()]
+        if len(under) != 1 or above[under[0]]:
+            return
+        above[under[0]] = text[begin:end]
+    texts = [f"{word} {name}".strip() for word, name in zip(above, names, strict=True)]
+    if len(set(texts)) == len(texts):
+        yield Candidate(Spaces(tuple(head.span() for head in heads)), texts, False, 2)
 
 
 def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:

@@ -138,6 +138,8 @@ class Heading:
 def heading(text: str) -> Heading:
     """Splits a heading into its name and its unit."""
     text = text.strip().strip('"').strip()
+    if text.startswith("[") and text.endswith("]") and (bare := heading(text[1:-1])).unit:
+        return Heading(text, bare.name, bare.unit)
     if found := _TYPED.fullmatch(text):
         text = found.group(1)
     if text.endswith(".") and (bare := heading(text[:-1])).unit:
@@ -317,6 +319,12 @@ _ABOUT = re.compile(r"^(?:[~≈≃∼<>≤≥]=?|about|approx\.?|ca\.)\s{0,4}(?=
 _REMARK = re.compile(r" ?(?:\([^()]{0,60}\)|\[[^\[\]]{0,60}\]|[*†‡§¹²³^!↑↓▲▼⬆⬇✓]{1,8})$")
 _ARROW = re.compile(r"\s{0,4}(?:→|->|=>|⟶)\s{0,4}")
 _RATE = re.compile(rf"({_NUMBER}\s{{0,4}}(?:{TIME_WORDS}))\s{{0,4}}(?:/|per)\s{{0,4}}[A-Za-z]+", re.IGNORECASE)
+#: A time and a rate beside it: `23.5 us / 1.5 TB/s`.
+_BESIDE_RATE = re.compile(
+    rf"({_NUMBER}\s{{0,4}}(?:{TIME_WORDS}))\s{{0,4}}(?:[/@|,]|\()\s{{0,4}}{_NUMBER}\s{{0,4}}"
+    r"(?:[KMGT]?i?[Bb]/s|[KMGTP]?FLOP/?[sS]|[A-Za-z]{1,12}/s)\)?",
+    re.IGNORECASE,
+)
 _PART = re.compile(
     r"(\d+(?:\.\d+)?)\s{0,4}(d|hours?|hrs?|h|minutes?|mins?|m|(?:milli|micro|nano)?seconds?|secs?|s|ms|us|µs|μs|ns)"
     r"(?![A-Za-z]),?\s{0,4}"
@@ -351,7 +359,7 @@ def figure(cell: str) -> Quantity | None:
     text = _ABOUT.sub("", before).strip()
     while (bare := _REMARK.sub("", text)) != text and bare:
         text = bare
-    if rate := _RATE.fullmatch(text):
+    if rate := _RATE.fullmatch(text) or _BESIDE_RATE.fullmatch(text):
         text = rate.group(1)
     return cell_quantity(text) or _long_time(text)
 
@@ -458,7 +466,8 @@ _UNIT_IN = re.compile(
     rf"[(\[](?:(?:all )?(?:times?|durations?|units?|values?)?(?: are)?(?: in|:)? ?)({TIME_WORDS})[)\]]|"
     rf"\b(?:times?|durations?|latenc(?:y|ies)|units?|values?|figures?|measured|given|shown|reported)\b[^.\n]{{0,40}}?"
     rf"(?: in|:|=) ?({TIME_WORDS})(?![\w/])|"
-    rf"(?:^|[,;(] ?)(?:p50|median|mean|avg|average|times?|latency|duration|all)? ?({TIME_WORDS})(?=[,;)]|:?$)",
+    rf"(?:^|[,;(] ?)(?:p50|median|mean|avg|average|times?|latency|duration|all)? ?({TIME_WORDS})"
+    r"(?=[,;)]|:?$|(?: ?/ ?| per )(?:iter|step|call|run|launch|token|pass|layer|image|frame)[a-z]{0,6}(?:[,;)]|:?$))",
     re.IGNORECASE,
 )
 #: Words of headings that name times, which a title above the table may state the unit of.

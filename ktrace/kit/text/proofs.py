@@ -3,6 +3,8 @@
 3.82%  365.56ms  452  808.77us  613.98us  1.1781ms  gemm     the time is the count times the mean,
 3.23%  309.42ms    3  103.14ms  102.48ms  104.10ms  fft      which is between the two others
 
+gemm   10 us  500 us  510 us        a time that is what is between the two others, which go up: an event
+
 Total Execution Time: 12.5 s        the shares in the cells are those of the total:
 10.0 ( 80.0%)  lower                its unit is that of the column
  2.5 ( 20.0%)  parse
@@ -18,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from .headings import TIME_WORDS, Heading, as_int64, figure, is_time, is_total, share_in
@@ -28,6 +30,9 @@ from .numbers import Quantity, nanoseconds
 #: Figures of a row, at least, and rows that prove what they are, one more with the fewest; rows that are looked at.
 _FEWEST_FIGURES, _FEWEST_ROWS, _MOST_ROWS = 3, 2, 64
 _MOST_COLUMNS = 16
+
+#: The times of an event; the fewest events that show which is which.
+_SPAN, _FEWEST_EVENTS = ("dur", "start", "end"), 3
 
 #: Figures of one kind agree to so much of the greater one, as programs round them.
 _ROUNDED = Decimal("0.005")
@@ -96,10 +101,13 @@ def _proven(layout: Words, rows: Sequence[Sequence[str]], name: str) -> BareTabl
     names = [index for index in (0, layout.columns - 1) if not any(columns[index])]
     if len(rows) < _FEWEST_ROWS + (layout.columns == _FEWEST_FIGURES + 1) or len(names) != 1:
         return None
-    if len({row[names[0]] for row in rows}) * 4 < len(rows) * 3:  # the word that a loop logs
-        return None
     times = {index: found for index, column in enumerate(columns) if (found := _as_times(column))}
     counts = {index: found for index, column in enumerate(columns) if (found := _as_counts(column))}
+    if timeline := _timeline(columns, times, names[0]):
+        words = {index: name if field == "name" else field for field, index in timeline.items()}
+        return BareTable(layout, _unit_free(words, layout.columns), timeline)
+    if len({row[names[0]] for row in rows}) * 4 < len(rows) * 3:  # the word that a loop logs
+        return None
     proofs = [
         (total, mean, count)
         for total, mean in permutations(times, 2)
@@ -132,8 +140,34 @@ def _proven(layout: Words, rows: Sequence[Sequence[str]], name: str) -> BareTabl
     if len(shares) == 1:
         fields["percent"] = shares[0]
     words = {index: name if field == "name" else field for field, index in fields.items()}
-    texts = (words.get(index, f"column {index + 1}") for index in range(layout.columns))
-    return BareTable(layout, tuple(Heading(text, text, "") for text in texts), fields)
+    return BareTable(layout, _unit_free(words, layout.columns), fields)
+
+
+def _unit_free(words: dict[int, str], count: int) -> tuple[Heading, ...]:
+    """Headings without units, in the words of what is proven."""
+    texts = (words.get(index, f"column {index + 1}") for index in range(count))
+    return tuple(Heading(text, text, "") for text in texts)
+
+
+def _timeline(
+    columns: Sequence[Sequence[Quantity | None]], times: dict[int, list[Decimal]], name: int
+) -> dict[str, int] | None:
+    """The fields of events: one of three times is what is between the two others, which go up, in all rows."""
+    if len(times) != len(_SPAN) or len(columns[name]) < _FEWEST_EVENTS:
+        return None
+    exact = {index: max(_digit(read) for read in columns[index] if read) for index in times}
+    for places in permutations(times):
+        length, start, end = (times[place] for place in places)
+        close = sum(exact[place] for place in places)
+        fits = all(abs(stop - begin - dur) <= close for dur, begin, stop in zip(length, start, end, strict=True))
+        if fits and all(a <= b for a, b in pairwise(start)) and start[0] < start[-1] and max(length) > 0:
+            return {"name": name} | dict(zip(_SPAN, places, strict=True))
+    return None
+
+
+def _digit(read: Quantity) -> Decimal:
+    """The last digit of a time, in ns."""
+    return nanoseconds(_last_digit(read.number), read.unit) or Decimal(0)
 
 
 def _as_times(column: Iterable[Quantity | None]) -> list[Decimal]:
@@ -207,10 +241,12 @@ def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[
     sums = {word for word, _ in named} if are_groups else set()
     full = {word for word, share in shares if _WHOLE[0] <= share <= _WHOLE[1]}
     sums |= full if len(full) == 1 else set()
-    rest = sum((share for word, share in shares if word not in sums), Decimal(0))
-    if 0 < rest <= _MOST_SHARES < sum(share for _, share in shares):
+    rest, every = (sum(share for word, share in shares if word not in out) for out in (sums, set()))
+    if 0 < rest <= _MOST_SHARES < every:
         return frozenset(sums)
-    return frozenset() if time is None else _of_all_others([(row[name], figure(row[time])) for row in whole])
+    if time is None or (len(shares) == len(whole) and every <= _MOST_SHARES):  # a sum would make them more
+        return frozenset()
+    return _of_all_others([(row[name], figure(row[time])) for row in whole])
 
 
 def _of_all_others(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
