@@ -731,8 +731,8 @@ def _may_be_headings(line: str) -> bool:
 
 _LIMIT = 1 << 62
 
-#: Rows of tables that are compared with others, at most: longer ones add up.
-_MOST_COMPARED = 256
+#: Rows of tables that are compared with others, at most, of one and of all: longer ones add up.
+_MOST_COMPARED, _ALL_COMPARED = 256, 2_048
 
 #: Numbers that mean "no id": the greatest of 32 and of 64 bits.
 _NONE = frozenset((0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF))
@@ -870,7 +870,7 @@ def _apart(sample: Sample) -> frozenset[int]:
     counts and shares, take as much as another one takes as a whole: passes, and operations of one.
     """
     found: dict[int, list[Row]] = {}
-    for item in read_tables(SampleLines(sample.lines), recognise, bare=True):
+    for item in islice(read_tables(SampleLines(sample.lines), recognise, bare=True), _ALL_COMPARED):
         if isinstance(item, Row) and len(rows := found.setdefault(item.table.line, [])) <= _MOST_COMPARED:
             rows.append(item)
     tables = {line: rows for line, rows in found.items() if len(rows) <= _MOST_COMPARED}
