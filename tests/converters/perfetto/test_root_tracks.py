@@ -9,7 +9,7 @@ from typing import Any
 
 import engine
 import pytest
-from conftest import SAMPLES
+from conftest import SAMPLES, SHARED
 from nightly import few
 from real_traces import NSYS, at_hand, kineto
 
@@ -64,6 +64,30 @@ def test_sums_by_name_are_those_of_the_source(path: Path, tmp_path: Path) -> Non
     }
     assert {row["name"]: row["total"] for row in on_devices if row["name"] in names} == wanted
     assert most[0]["n"] <= 12_000
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "total", "rows"),
+    [
+        (SAMPLES / "nsys-stats/page-and-raw-table-of-a-summary-and-a-trace.html", "scale<float, int>(T1 *)", 300, 2),
+        (SHARED / "hunt/rocm/rocprof_compute_23ed6f36.db", "__amd_rocclr_initHeap", 3040, 64),
+    ],
+)
+def test_rows_of_a_table_beside_the_kernels_are_told_apart(
+    path: Path, name: str, total: int, rows: int, tmp_path: Path
+) -> None:
+    """Of one kernel the page has a launch and a row of its summary, the database 63 tables of metrics."""
+    of_it = f"select count(*) as n, sum(dur) as total from {{}} where name = '{name}'"
+    measured = " and extract_arg(arg_set_id, 'debug.timing') is not 'synthetic'"
+    everywhere, without_tables, on_devices = engine.query(
+        converted(at_hand(path), tmp_path),
+        of_it.format("slice"),
+        of_it.format("slice") + measured,
+        of_it.format("gpu_slice"),
+        derived=True,
+    )
+    assert everywhere[0]["n"] == rows
+    assert without_tables == on_devices == [{"n": 1, "total": total}]
 
 
 def test_a_track_for_the_steps_and_one_for_each_stream(tmp_path: Path) -> None:
