@@ -117,6 +117,8 @@ def fleet(
         raise UsageError(
             "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
         )
+    if chosen.rules is not None:
+        chosen = chosen.replace(rules=str(Path(chosen.rules).absolute()))
     if chosen.map is not None:
         chosen = chosen.replace(map=mapping_of(chosen.map).text())
     store = open_store(str(dst) if is_remote(str(dst)) else str(Path(dst).absolute()))
@@ -144,6 +146,21 @@ def fleet(
             reason = next(iter(report.failed.values()), "")
             raise InputError(f"none of {counted(len(inputs), 'input')} could be read. First: {reason}", path=store.path)
         joined = together(lambda: tables_of(store, there), report)
+    joined.notes = notes(joined)
+    return joined
+
+
+def read_fleet(path: str) -> Fleet:
+    """What the tables in a folder of `ktrace batch --fleet` tell. Raises InputError where there are none."""
+    store = open_store(path)
+    names = sorted(name for name in store.files() if name.startswith(RANKS) or name == MARK)
+    if MARK not in names or len(names) < 2:
+        raise InputError(
+            "has no tables of ranks", path=path, expected="a folder that ktrace batch --fleet wrote",
+            remedy=f"ktrace batch IN... -o {path} --fleet",
+        )  # fmt: skip
+    names.remove(MARK)
+    joined = together(lambda: tables_of(store, names), FleetReport(path, len(names)))
     joined.notes = notes(joined)
     return joined
 
