@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.questions.collectives.rows import factor_of
-from ktrace.analysis.work.steadiness import benjamini_hochberg
+from ktrace.analysis.work.steadiness import benjamini_hochberg, student_t_p
 from ktrace.fleet.reduced import (
     BETWEEN_STAGES,
     COMPUTED,
@@ -50,6 +50,12 @@ FEWEST_PEERS, FEWEST_STEPS = 4, 3
 
 #: The median bandwidth of a slow group in parts of that of all groups alike, and the fewest of these.
 SLOW, _ALIKE = 0.8, 3
+
+#: A median tells as much of noise as a mean square of so many times fewer values.
+_EFFICIENCY = 3
+
+#: More degrees of freedom make no difference.
+_MOST_FREEDOM = 500
 
 #: Rows of collectives that are joined at once, 100 bytes each.
 _ROWS = 2_000_000
@@ -293,7 +299,8 @@ def _binomial(often: int, of: int, chance: float) -> float:
 def passing_of(fleet: Fleet) -> list[Straggler]:
     """The ranks that depart from their own habit in some steps, the worst first; those that are chronic aren't here.
 
-    The test is normal: the noise is the median departure of all peers in all steps.
+    The test is Student's: the noise is the median departure of all peers in all steps. A departure must also be twice
+    as long as any towards less time, as noise with long tails departs to both sides.
     """
     beyond, step = fleet.beyond(), fleet.step
     if beyond.shape[1] < FEWEST_STEPS:
@@ -306,11 +313,15 @@ def passing_of(fleet: Fleet) -> list[Straggler]:
             continue
         some = beyond[peers]
         departs = some - _medians(some.T)[:, None]
-        noise = max(1.4826 * float(np.nanmedian(np.abs(departs))), 1e-4 * step)
-        for at, when in np.argwhere(departs > 3 * noise).tolist():
+        moved = np.abs(departs[(departs != 0) & ~np.isnan(departs)])
+        of = (len(peers) - 1) * (some.shape[1] - 1)
+        noise = 1.4826 * float(np.median(moved)) * math.sqrt(some.size / of) if len(moved) else 0.0
+        noise = max(noise, 1e-4 * step)
+        for at, when in np.argwhere(departs > np.maximum(3 * noise, 2 * _least_of_others(departs))).tolist():
             if peers[at] not in chronic:
-                cells.append((int(peers[at]), when, float(departs[at, when]), len(peers)))
-                ps.append(math.erfc(departs[at, when] / noise / math.sqrt(2)) / 2)
+                off = float(departs[at, when])
+                cells.append((int(peers[at]), when, off, len(peers)))
+                ps.append(student_t_p(off, noise**2, min(max(of // _EFFICIENCY, 1), _MOST_FREEDOM)) / 2)
     every = int(np.count_nonzero(~np.isnan(beyond)))
     slow_steps: dict[int, list[tuple[int, float, float, int]]] = {}
     for (rank, when, by, many), q in zip(cells, benjamini_hochberg([*ps, *[1.0] * (every - len(ps))]), strict=False):
@@ -327,6 +338,16 @@ def passing_of(fleet: Fleet) -> list[Straggler]:
             Straggler(rank, [when for when, *_ in slow], of, int(last), len(slow), slow[0][3], excess, share, worst)
         )
     return sorted(named, key=lambda one: -one.excess * len(one.steps))
+
+
+def _least_of_others(departs: Float64) -> Float64:
+    """For each rank, as a column, how far any of the others departs towards less time at most."""
+    least = np.nan_to_num(-np.nanmin(np.where(np.isnan(departs), 0.0, departs), axis=1))
+    order = np.argsort(-least, kind="stable")
+    others = np.full(len(least), least[order[0]])
+    others[order[0]] = least[order[1]]
+    column: Float64 = others[:, None]
+    return column
 
 
 def _peers_of(fleet: Fleet, rank: int) -> int:
