@@ -83,8 +83,8 @@ def command(
     interruption and to convert new or changed inputs. An input that fails doesn't stop the others: it is listed,
     and the exit code is 1.
 
-    With --fleet each rank is read once and reduced to a small table in OUT, which --fleet keeps; what is slow is
-    printed, and OUT/fleet.html has a map of ranks by steps.
+    With --fleet each rank is read once and reduced to a small table in OUT. It prints what is slow, and writes a page
+    with a map of ranks by steps, OUT/fleet.html.
 
     \b
     ktrace batch "runs/*/rank*.json.gz" -o runs.parquet/
@@ -216,7 +216,7 @@ class _Telling:
 
 
 def _settled(account: BatchReport | FleetReport) -> int:
-    return len(account.done) + len(account.kept) + len(account.failed) + len(getattr(account, "left_out", ()))
+    return len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
 
 
 def _tell(outcome: Outcome, account: BatchReport | FleetReport) -> None:

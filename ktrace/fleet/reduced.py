@@ -119,9 +119,10 @@ def unpacked(data: bytes, name: str) -> list[RankTable]:
         whole = pa.decompress(data[8:], size, "zstd", asbytes=True)
         tables = msgspec.msgpack.decode(whole, type=list[RankTable])
         for table in tables:
-            if table.step_times().shape[1] != len(table.steps or [0]) or table.collectives()["kind"].max(
-                initial=-1
-            ) >= len(table.kinds):
+            rows, steps = table.collectives(), len(table.steps or [0])
+            limits = ((rows["kind"], 0, len(table.kinds)), (rows["step"], -1, steps))
+            fits = all(not len(rows) or (low <= one.min() and one.max() < high) for one, low, high in limits)
+            if table.step_times().shape[1] != steps or not fits:
                 raise ValueError("its parts don't fit each other")
     except (ValueError, OSError, msgspec.DecodeError) as error:
         raise DamagedInput(

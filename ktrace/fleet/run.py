@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ktrace import __version__
 from ktrace.errors import InputError, KtraceError, OutputError, UsageError
 from ktrace.fleet.answer import notes
+from ktrace.fleet.batch import selection_for
 from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.inputs import BatchInput, find
 from ktrace.fleet.reduced import RankTable, packed, reduce_input, unpacked
@@ -189,14 +190,19 @@ def _plan(
             by_stem.setdefault(name.rpartition("-")[0], []).append(name)
     tasks, names = [], {}
     for one in inputs:
+        place = place_of(one.inside)
+        chosen = selection_for(selection, place)
+        if chosen is None:
+            report.left_out.append(one.path)
+            continue
         stem = f"{RANKS}{file_stem(one.path)}"
-        digest = sha256(repr((one.stamp, __version__, selection.fingerprint())).encode()).hexdigest()[:12]
+        digest = sha256(repr((one.stamp, __version__, chosen.fingerprint())).encode()).hexdigest()[:12]
         name = names[one.path] = f"{stem}-{digest}.rank"
         if files.get(name):
             report.kept.append(one.path)
         else:
             old = tuple(by_stem.get(stem, ()))
-            tasks.append(ReduceTask(one.path, place_of(one.inside), store.path, name, selection, old))
+            tasks.append(ReduceTask(one.path, place, store.path, name, chosen, old))
     return tasks, names
 
 

@@ -133,20 +133,24 @@ class LinkUse(NamedTuple):
 
 @dataclass
 class FleetReport:
-    """What became of each input: reduced now, kept from an earlier run, or failed, with the reason."""
+    """What became of each input: reduced now, kept from an earlier run, or failed, with the reason.
+
+    `left_out` are those of other ranks than the wanted ones.
+    """
 
     output: str
     found: int = 0
     done: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     finding: Report = field(default_factory=Report)
 
     def line(self) -> str:
         """The line printed at the end."""
         return (
             f"{counted(self.found, 'input')}: {len(self.done):,} done, {len(self.kept):,} already there, "
-            f"{len(self.failed):,} failed"
+            f"{len(self.failed):,} failed{f', {len(self.left_out):,} of other ranks left out' if self.left_out else ''}"
         )
 
 

@@ -50,10 +50,11 @@ def _map(fleet: Fleet) -> Section | None:
         return None
     lines = lines_of(fleet, LINES)
     columns = np.array_split(np.arange(len(fleet.steps)), min(_COLUMNS, len(fleet.steps)))
-    titles = [_title(fleet, line) for line in lines]
+    beyond = fleet.beyond()
+    titles = [_title(fleet, line, np.nan_to_num(beyond[line], nan=0.0)) for line in lines]
     height = max(4, min(TALLEST, HIGHEST // len(lines)))
-    beyond = _cells(fleet.beyond() / fleet.step, lines, columns)
-    panels = [panel(_depth(beyond), "own time beyond the peers", "compute", titles, height, 0)]
+    own_cells = _cells(beyond / fleet.step, lines, columns)
+    panels = [panel(_depth(own_cells), "own time beyond the peers", "compute", titles, height, 0)]
     if np.nansum(fleet.waited) > 0:
         waited = _cells(fleet.waited / fleet.step, lines, columns)
         panels.append(panel(_depth(waited), "waiting for others in collectives", "communication", titles, height, 1))
@@ -86,10 +87,9 @@ def _depth(cells: Float64) -> Int64:
     return np.clip(np.rint(10 * cells / _DARKEST), 0, 10).astype(np.int64)
 
 
-def _title(fleet: Fleet, line: Int64) -> str:
+def _title(fleet: Fleet, line: Int64, beyond: Float64) -> str:
     """What a line says where one points at it."""
     first, last = (fleet.ranks[line[at]] for at in (0, -1))
-    beyond = np.nan_to_num(fleet.beyond()[line], nan=0.0)
     names = name_of(first) if first is last else f"{name_of(first)} to {name_of(last)}"
     worst = fleet.ranks[line[int(beyond.mean(axis=1).argmax())]]
     return f"{names}: up to {brief(float(beyond.max()))} beyond the peers; ktrace view {worst.path}"

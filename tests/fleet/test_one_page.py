@@ -111,6 +111,12 @@ def test_other_options_are_other_tables(ranks: Path, tmp_path: Path, here: None)
     assert answer.notes[-1] == "1 step is too few to tell who is slow throughout from who is for a while."
 
 
+def test_ranks_that_are_not_wanted_are_not_read(ranks: Path, tmp_path: Path, here: None) -> None:
+    answer = fleet(str(ranks), tmp_path / "out", filter=ktrace.Filter(ranks=(1, 3, 4)))
+    assert [one.rank for one in answer.ranks] == [1, 3, 4]
+    assert answer.report.line() == "8 inputs: 3 done, 0 already there, 0 failed, 5 of other ranks left out"
+
+
 def test_parts_of_any_size_give_the_same(tmp_path: Path, here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     world = Fleet(replicas=4, width=2, stages=2, hot=(1, 2.0), steps=3, micro=2)
     fleet(str(world.write(tmp_path / "in")), tmp_path / "out")
