@@ -288,7 +288,7 @@ def write_figures(
 
     def text(tables: Sequence[Table]) -> str:
         return rendered(
-            tables, form, title=title, subject=subject, findings=limits.findings, command=_typed(), **terminal
+            tables, form, title=title, subject=subject, findings=limits.findings, command=typed(), **terminal
         )
 
     if limits.bytes is not None and form in ("html", "xlsx"):
@@ -307,7 +307,7 @@ def write_figures(
         print_line(f"{output}, {size(Path(output).stat().st_size)}{open_it}", err=True)
 
 
-def _typed() -> str:
+def typed() -> str:
     """The line that runs, without the names and passwords of its URLs; "" where ktrace isn't the program that runs."""
     words = click.get_current_context().find_root().obj
     return re.sub(r"(?<=://)[^/@\s]+@", "", " ".join(map(quote, ["ktrace", *words]))) if words else ""

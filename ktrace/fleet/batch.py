@@ -235,7 +235,7 @@ def _plan(
     tasks = []
     for input in inputs:
         place = place_of(input.inside)
-        chosen = _selection_for(selection, place)
+        chosen = selection_for(selection, place)
         if chosen is None:
             report.left_out.append(input.path)
             continue
@@ -289,7 +289,7 @@ def _require_folders(store: Store, done: Iterable[Manifest], by: tuple[str, ...]
             )
 
 
-def _selection_for(selection: Selection, place: DatasetPlace) -> Selection | None:
+def selection_for(selection: Selection, place: DatasetPlace) -> Selection | None:
     """Returns the selection for an input whose path names that place, None if the path names an unwanted rank."""
     filter = selection.filter
     if not filter or not filter.ranks or place.rank is None:

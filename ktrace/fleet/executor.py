@@ -11,7 +11,7 @@ come back.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
@@ -20,10 +20,10 @@ from concurrent.futures import (
     as_completed,
     wait,
 )
-from typing import Any
+from typing import Any, Protocol, cast
 
 from ktrace.errors import UsageError, import_extra
-from ktrace.fleet.tasks import Outcome, Task, convert_one
+from ktrace.fleet.tasks import Outcome, convert_one
 from ktrace.parallel.workers import Died, Workers, can_start
 from ktrace.scratch import scratch_folder
 
@@ -36,25 +36,38 @@ _DIED = (
 )
 
 
-def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, None]:
+class HasPath(Protocol):
+    """A task of an input."""
+
+    @property
+    def path(self) -> str:
+        """The input."""
+
+
+#: Does a task. The default is `convert_one`.
+Run = Callable[[Any], Outcome]
+
+
+def in_processes(tasks: Iterable[HasPath], jobs: int, run: Run | None = None) -> Generator[Outcome, None, None]:
     """Runs the tasks in `jobs` processes, which end with the iterator or with this process. Yields the outcomes."""
+    run = run or cast(Run, convert_one)
     if not can_start():
-        yield from map(convert_one, tasks)  # one after the other in this process
+        yield from map(run, tasks)  # one after the other in this process
         return
-    suspects = yield from _shared(tasks, jobs)
+    suspects = yield from _shared(tasks, jobs, run)
     for task in suspects:
-        if (yield from _shared([task], 1)):
+        if (yield from _shared([task], 1, run)):
             yield Outcome(task.path, reason=f"{task.path}: {_DIED}")
 
 
-def _shared(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, list[Task]]:
+def _shared(tasks: Iterable[HasPath], jobs: int, run: Run) -> Generator[Outcome, None, list[HasPath]]:
     """Shares the tasks among processes. Returns those whose process died."""
-    suspects: list[Task] = []
+    suspects: list[HasPath] = []
     with scratch_folder() as scratch, ThreadPoolExecutor(jobs) as threads:
-        workers, running = Workers(scratch), dict[Future[Outcome], Task]()
+        workers, running = Workers(scratch), dict[Future[Outcome], HasPath]()
         try:
             for task in tasks:
-                running[threads.submit(workers.call, convert_one, task)] = task
+                running[threads.submit(workers.call, run, task)] = task
             for future in as_completed(running):
                 task = running.pop(future)
                 try:
@@ -68,12 +81,13 @@ def _shared(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, list[T
     return suspects
 
 
-def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, None]:
+def on_dask(tasks: Sequence[HasPath], address: str, run: Run | None = None) -> Generator[Outcome, None, None]:
     """Runs the tasks on the workers of the cluster whose scheduler has that address. Yields the outcomes.
 
     If the iterator is closed early, running tasks continue on their workers and waiting tasks are cancelled.
     Raises UsageError if dask.distributed isn't installed or no scheduler answers.
     """
+    run = run or cast(Run, convert_one)
     distributed = import_extra("distributed", "dask", "--dask", hint=", on the workers, too", error=UsageError)
     try:
         client = distributed.Client(address)
@@ -85,7 +99,7 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
         ) from None
     with client:
         executor = client.get_executor(pure=False)
-        futures = {executor.submit(convert_one, task): task for task in tasks}
+        futures = {executor.submit(run, task): task for task in tasks}
         try:
             suspects = []
             for future in _done(futures, client):
@@ -94,7 +108,7 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
                 else:
                     yield _outcome(future, futures[future])
             for task in suspects:  # each alone: a task may have died only because of another one on the same worker
-                again = executor.submit(convert_one, task)
+                again = executor.submit(run, task)
                 futures[again] = task
                 yield from (_outcome(future, task) for future in _done([again], client))
         finally:
@@ -116,7 +130,7 @@ def _done(futures: Iterable[Future[Outcome]], client: Any) -> Iterator[Future[Ou
                 future.cancel()
 
 
-def _outcome(future: Future[Outcome], task: Task) -> Outcome:
+def _outcome(future: Future[Outcome], task: HasPath) -> Outcome:
     """Returns the outcome of a task, or the reason that Dask reports: killed workers, a lost cluster."""
     try:
         return future.result()

@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 
     from ktrace.analysis.answers.diff.comparison import Diff
     from ktrace.analysis.answers.summary.summary import Summary
+    from ktrace.fleet.together import Fleet
 
 #: Tables that are open at first, for any run; a click opens the others.
 _OPEN = ("kernel", "operation")
 
 
-def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None = None, command: str = "") -> str:
+def page(
+    tables: Sequence[Table], *, title: str, subject: Summary | Diff | Fleet | None = None, command: str = ""
+) -> str:
     """Returns the page; `title` names its topic, `subject` supplies the charts (None: tables only).
 
     `command` is the line that made it, if there was one.
@@ -95,7 +98,7 @@ def _environment() -> Environment:
     )
 
 
-def _content(subject: Summary | Diff | None) -> tuple[str, list[str], list[KeyFigure], list[Section]]:
+def _content(subject: Summary | Diff | Fleet | None) -> tuple[str, list[str], list[KeyFigure], list[Section]]:
     """The heading, what the figures are of, the key figures and the charts."""
     from ktrace.analysis.answers.summary.summary import Summary
 
@@ -106,6 +109,12 @@ def _content(subject: Summary | Diff | None) -> tuple[str, list[str], list[KeyFi
 
         figures = summary_page.key_figures(subject)
         return "Where the time went", summary_page.origin(subject), figures, summary_page.charts(subject)
+    from ktrace.fleet.together import Fleet
+
+    if isinstance(subject, Fleet):
+        from ktrace.page import fleet_page
+
+        return "Ranks of a job", fleet_page.origin(subject), fleet_page.key_figures(subject), fleet_page.charts(subject)
     from ktrace.page import diff_page
 
     return "What changed", [], diff_page.key_figures(subject), diff_page.charts(subject)

@@ -18,13 +18,13 @@ from markupsafe import Markup
 
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work.groups import MANY, DeviceUse
-from ktrace.model.arrays import Bools, Float64
+from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.page.blocks import BarRow, Bars, Plot, Section, named, tag
 from ktrace.page.charts import device_legend, device_row
 from ktrace.tables import brief, duration, escape_controls, percent
 
 #: The most lines of the map; the most pixels of all and of one; those of a label and of the headings.
-_LINES, _HIGHEST, _TALLEST, _LABEL, _HEAD = 64, 400, 14, 12, 18
+LINES, HIGHEST, TALLEST, _LABEL, HEAD = 64, 400, 14, 12, 18
 
 #: The depths of a cell: the middle one at the median, the first at half of it, the last from half as much again on.
 _DEPTHS = 10
@@ -82,7 +82,7 @@ def _map(summary: Summary, uses: Sequence[DeviceUse]) -> Section | None:
     if not times:
         return None
     cells = np.stack(times).astype(np.float64)  # (device, part, what)
-    size = -(-len(with_course) // _LINES)
+    size = -(-len(with_course) // LINES)
     groups = [slice(first, first + size) for first in range(0, len(with_course), size)]
     per = len(summary.steps) / cells.shape[1] if summary.steps else 1.0
     cells /= per
@@ -90,13 +90,13 @@ def _map(summary: Summary, uses: Sequence[DeviceUse]) -> Section | None:
     compute = np.array([cells[group, :, 0].max(axis=0) for group in groups])
     waiting = np.array([cells[group, :, 1].min(axis=0) for group in groups])
     lines = [_line(with_course[group], with_course, cells[group], late) for group in groups]
-    height = max(4, min(_TALLEST, _HIGHEST // len(groups)))
+    height = max(4, min(TALLEST, HIGHEST // len(groups)))
     panels = [_panel(compute, "compute", "compute", lines, height, 0)]
     if cells[:, :, 1].any():
         panels.append(_panel(waiting, "exposed communication, with the waiting", "communication", lines, height, 1))
     drawn = tag(
         "svg", panels, _labels(with_course, groups, height, late), class_="chart", width="100%",
-        height=_HEAD + height * len(groups), role="img", aria_label="; ".join(lines[:MANY]),
+        height=HEAD + height * len(groups), role="img", aria_label="; ".join(lines[:MANY]),
     )  # fmt: skip
     ends = (summary.steps[0], summary.steps[-1]) if summary.steps else ("first work", "last work")
     return Section(
@@ -118,19 +118,24 @@ def _panel(values: Float64, title: str, colour: str, lines: Sequence[str], heigh
     """A line for each group of devices: values (line, part) as cells whose depth is that beside the median."""
     middle = float(np.median(values)) or float(values.max()) / 1.5 or 1.0
     depth = np.clip(np.rint((values / middle - 0.5) * _DEPTHS), 0, _DEPTHS).astype(np.int64)
+    return panel(depth, f"{title}, median {brief(middle)}", colour, lines, height, place)
+
+
+def panel(depth: Int64, title: str, colour: str, lines: Sequence[str], height: int, place: int) -> Markup:
+    """A line for each group of ranks: depths (line, column) from 0 to 10; `place` is 0 at the left, 1 at the right."""
     paths = [
         tag("path", d=_cells(depth == one), class_=colour, fill_opacity=f"{max(one, 0.5) / _DEPTHS:g}")
         for one in np.unique(depth).tolist()
     ]
     covers = [
-        tag("rect", tag("title", line), class_="cover", x=0, y=y, width=values.shape[1], height=1)
+        tag("rect", tag("title", line), class_="cover", x=0, y=y, width=depth.shape[1], height=1)
         for y, line in enumerate(lines)
     ]
     inner = tag(
-        "svg", paths, covers, viewBox=f"0 0 {values.shape[1]} {len(values)}", preserveAspectRatio="none",
-        shape_rendering="crispEdges", x=f"{52 * place}%", y=_HEAD, width="48%", height=height * len(values),
+        "svg", paths, covers, viewBox=f"0 0 {depth.shape[1]} {len(depth)}", preserveAspectRatio="none",
+        shape_rendering="crispEdges", x=f"{52 * place}%", y=HEAD, width="48%", height=height * len(depth),
     )  # fmt: skip
-    return Markup("").join([tag("text", f"{title}, median {brief(middle)}", x=f"{52 * place}%", y=_HEAD - 6), inner])
+    return Markup("").join([tag("text", title, x=f"{52 * place}%", y=HEAD - 6), inner])
 
 
 def _cells(there: Bools) -> Markup:
@@ -146,13 +151,19 @@ def _labels(
     uses: Sequence[DeviceUse], groups: Sequence[slice], height: int, late: tuple[object, object]
 ) -> list[Markup]:
     """The ranks at the left, as many as have space, and the late one between the panels."""
+    names = [
+        str(first.rank) if first.rank is not None else escape_controls(first.label)[-8:]
+        for first in (uses[group][0] for group in groups)
+    ]
+    return rank_labels(names, [any(_is_late(use, late) for use in uses[group]) for group in groups], height)
+
+
+def rank_labels(names: Sequence[str], late: Sequence[bool], height: int) -> list[Markup]:
+    """The names of lines at the left, as many as have space, and which are late between the panels."""
     every, drawn = -(-_LABEL // height), []
-    for line, group in enumerate(groups):
-        y = _HEAD + (line + 0.5) * height
-        is_late = any(_is_late(use, late) for use in uses[group])
+    for line, (name, is_late) in enumerate(zip(names, late, strict=True)):
+        y = HEAD + (line + 0.5) * height
         if line % every == 0:
-            first = uses[group][0]
-            name = str(first.rank) if first.rank is not None else escape_controls(first.label)[-8:]
             drawn.append(tag("text", name, class_="tick", x=-8, y=f"{y:g}", dy=4, text_anchor="end"))
         if is_late:
             drawn.append(tag("text", "◂ late", class_="late", x="48.3%", y=f"{y:g}", dy=4))

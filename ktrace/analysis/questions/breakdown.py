@@ -188,7 +188,7 @@ def _add_source(parts: _Parts, work: Work, events: Events, waited: Int64) -> Non
         rows = order[group]
         first = int(events.ts[rows[0]])
         last = first + int(events.spans[place])
-        steps = _steps_of(work, events, rows, (first, last))
+        steps = steps_or_recording(work, events, rows, (first, last))
         if len(steps.begin):
             _add_work(parts, events, rows, steps, waited[rows])
             on_device = gaps.place == place
@@ -199,7 +199,7 @@ def _add_source(parts: _Parts, work: Work, events: Events, waited: Int64) -> Non
             _add_gaps(parts, steps, words[lasts], bounds[::2][lasts], bounds[1::2][lasts])
 
 
-def _steps_of(work: Work, events: Events, rows: Int64, span: tuple[int, int]) -> DeviceSteps:
+def steps_or_recording(work: Work, events: Events, rows: Int64, span: tuple[int, int]) -> DeviceSteps:
     """When the device whose work is in these rows was at each step.
 
     Without steps the whole recording counts as one, or the `span` of the work, where that is longer.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.work.findings import Finding
-from ktrace.model.arrays import Bools, Float64
+from ktrace.model.arrays import AnyArray, Bools, Float64
 from ktrace.stages.select.wanted import series_of, step_of
 from ktrace.tables import Cell, brief
 
@@ -319,3 +319,17 @@ def student_t_p(off: float, variance: float, freedom: int) -> float:
         total += term
     inside = sine * total if freedom % 2 == 0 else 2 / math.pi * (angle + (sine * total if freedom > 1 else 0.0))
     return max(0.0, 1 - inside)
+
+
+def benjamini_hochberg(ps: Sequence[float], weights: AnyArray | None = None) -> list[float]:
+    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results.
+
+    `weights`, 1 on average, deal out that part (Genovese, Roeder, Wasserman 2006): a row of weight 2 may err twice as
+    often as others.
+    """
+    scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else weights)
+    order = np.argsort(scaled, kind="stable")
+    scaled = scaled[order] * len(ps) / np.arange(1, len(ps) + 1)
+    adjusted = np.empty(len(ps))
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return [float(q) for q in adjusted]

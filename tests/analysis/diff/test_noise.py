@@ -11,7 +11,6 @@ import pytest
 
 from ktrace.analysis.answers.diff import noise
 from ktrace.analysis.answers.diff.noise import (
-    benjamini_hochberg,
     evidence,
     launch_test,
     may_differ,
@@ -20,6 +19,7 @@ from ktrace.analysis.answers.diff.noise import (
     rank_test,
 )
 from ktrace.analysis.work.durations import Samples
+from ktrace.analysis.work.steadiness import benjamini_hochberg
 
 
 def dealt(a: list[int], b: list[int]) -> Fraction:

@@ -13,7 +13,6 @@ work), so they count as at most `COUNTED`. No sample tells how much runs differ 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -219,20 +218,6 @@ def _rank_tests(a: Samples, b: Samples, tested: Bools) -> Float64:
         else:
             ps[place] = _approximate(off[place] / (2 * n[place] * m[place]), int(n[place]), int(m[place]), equal)
     return ps
-
-
-def benjamini_hochberg(ps: Sequence[float], weights: AnyArray | None = None) -> list[float]:
-    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results.
-
-    `weights`, 1 on average, deal out that part (Genovese, Roeder, Wasserman 2006): a row of weight 2 may err twice as
-    often as others.
-    """
-    scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else weights)
-    order = np.argsort(scaled, kind="stable")
-    scaled = scaled[order] * len(ps) / np.arange(1, len(ps) + 1)
-    adjusted = np.empty(len(ps))
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return [float(q) for q in adjusted]
 
 
 @lru_cache(maxsize=2048)

@@ -32,12 +32,11 @@ from ktrace.analysis.answers.diff.noise import (
     FEWEST,
     STEADY,
     Slow,
-    benjamini_hochberg,
     evidence,
     evidence_of_steps,
 )
 from ktrace.analysis.work.groups import Group
-from ktrace.analysis.work.steadiness import RUNS, student_t_p
+from ktrace.analysis.work.steadiness import RUNS, benjamini_hochberg, student_t_p
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables import percent
 

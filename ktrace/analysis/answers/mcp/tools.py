@@ -232,6 +232,22 @@ def collectives(session: Session, handle: str, **limits: Any) -> Answer:
     return _tables_of_answers(session, handle, ("collective",), limits)
 
 
+@_tool(
+    "Many ranks on one page: which are slow throughout or for a while, pipeline bubbles by stage, balance of experts, "
+    "slow links, from a folder that `ktrace batch IN... -o OUT/ --fleet` wrote.",
+    needs=("path",),
+    path=text("That folder."),
+)
+def fleet(session: Session, path: str, **limits: Any) -> Answer:
+    from ktrace.fleet.answer import sentences, tables
+    from ktrace.fleet.run import read_fleet
+
+    [folder] = session.access.inputs(path)
+    with session.access.in_force():
+        told = read_fleet(folder)
+    return Page(**limits).document(tables(told), [*sentences(told), *told.notes])
+
+
 @_tool("Memory of devices: the peak and who held it, what is never freed, growth a step.")
 def memory(session: Session, handle: str, **limits: Any) -> Answer:
     opened = session.get(handle)

@@ -65,7 +65,8 @@ class CollectiveTable(msgspec.Struct):
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
     these were found (`ktrace.stages.align.collectives`). `of_calls` tells that these are calls of the host.
     `unfinished` is the number of those without an end, `confused` of those with the same number that turned out to
-    differ. `id` and `own` are the ids of the rows, and their begin on the clock of the source.
+    differ. `id` and `own` are the ids of the rows, and their begin on the clock of the source; `fact` is the number of
+    what the arguments state (`CollectiveRows.facts`).
     """
 
     ranks: list[Rank]
@@ -79,6 +80,7 @@ class CollectiveTable(msgspec.Struct):
     rank: Int32
     kind: Int32
     joint: Int64
+    fact: Int32
     unfinished: int
     of_calls: bool
     way: int = 0
@@ -151,6 +153,7 @@ def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
         values[:, 0].astype(np.int32),
         values[:, 1].astype(np.int32),
         np.full(len(ts), UNKNOWN, np.int64),
+        facts,
         unfinished,
         of_calls=bool(columns) and all(np.all(one["grade"] == OP) for one in columns),
     )

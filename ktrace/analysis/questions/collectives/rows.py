@@ -58,12 +58,15 @@ _BYTES: dict[str, int] = {
 #: The size of the group, by Kineto, NCCL Inspector, HCCL.
 _RANKS = ("Group size", "n_ranks", "rankSize")
 
+#: The ranks that send and receive, by Kineto.
+_PEERS = ("Src Rank", "Dst Rank")
+
 #: The arguments that `facts_of` looks at.
 _STATED = frozenset(
     (
         *("Collective name", "Process Group Ranks", "Process Group Description", "comm_name", *_RANKS),
         *("In msg nelems", "Out msg nelems", "count", "dtype", "dataType", "data_type"),
-        *("Input Dims", "Input type", "output_sizes", "output_dtypes"),
+        *("Input Dims", "Input type", "output_sizes", "output_dtypes", *_PEERS),
     )
 )
 
@@ -96,7 +99,8 @@ class Facts(NamedTuple):
     """What the arguments of a collective state.
 
     `sent` and `received` are bytes of the rank's tensors, `part` bytes of the smaller of both. `ranks` is the size of
-    the group, `members` its ranks as text, `comm` the communicator where the event itself has none.
+    the group, `members` its ranks as text, `comm` the communicator where the event itself has none, `pair` the ranks
+    from which and to which it sends.
     """
 
     operation: str | None = None
@@ -107,6 +111,7 @@ class Facts(NamedTuple):
     group: str | None = None
     members: str | None = None
     comm: str | None = None
+    pair: tuple[int, int] | None = None
 
 
 def facts_of(args: dict[str, Any]) -> Facts:
@@ -114,6 +119,7 @@ def facts_of(args: dict[str, Any]) -> Facts:
     collective, members = _text(args, "Collective name"), _text(args, "Process Group Ranks")
     width = _width(args, "dtype", "dataType", "data_type")
     group = _text(args, "Process Group Description", "comm_name")
+    source, target = (_to_int_or_none(args.get(name)) for name in _PEERS)
     return Facts(
         operation=collective and operation_in(collective),
         sent=_times(args.get("In msg nelems"), width)
@@ -126,6 +132,7 @@ def facts_of(args: dict[str, Any]) -> Facts:
         ranks=next((size for key in _RANKS if (size := _to_int_or_none(args.get(key)))), None),
         group=None if group in ("undefined", "unknown") else group,
         members=members,
+        pair=None if source is None or target is None or source == target else (source, target),
     )
 
 

@@ -1,0 +1,558 @@
+"""The tables of all ranks joined: who is slow, always or for a while, and what stages, experts and links do.
+
+    own time   the time of a step without exposed communication: what a rank computes, copies, and is idle
+    peers      the ranks of the same stage, whose work is the same
+    waiting    of a collective what it takes longer on a rank than on that of its ranks where it is shortest: it ends
+               everywhere when the last has joined, so that no clocks are compared
+
+A rank is a chronic straggler if its own time is among the longest of its peers more often than by chance, and long
+beyond their median by a part of a step; a passing one in steps in which it departs from its own habit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.questions.collectives.rows import factor_of
+from ktrace.analysis.work.steadiness import benjamini_hochberg, student_t_p
+from ktrace.fleet.reduced import (
+    BETWEEN_STAGES,
+    COMPUTED,
+    EXPOSED,
+    IDLE,
+    ROW,
+    SPAN,
+    Kind,
+    RankTable,
+    members_of,
+)
+from ktrace.model.arrays import AnyArray, Float64, Int64
+from ktrace.report import Report, counted
+
+#: At most this part of what is named is named by chance (Benjamini-Hochberg).
+CHANCE = 0.01
+
+#: Own time beyond that of the peers, in parts of a step, from which a straggler is named: a chronic, a passing one.
+CHRONIC, PASSING = 0.02, 0.05
+
+#: "Among the slowest" is this part of the peers.
+SLOWEST = 1 / 16
+
+#: Fewer peers, or steps, tell nothing.
+FEWEST_PEERS, FEWEST_STEPS = 4, 3
+
+#: The median bandwidth of a slow group in parts of that of all groups alike, and the fewest of these.
+SLOW, _ALIKE = 0.8, 3
+
+#: A median tells as much of noise as a mean square of so many times fewer values.
+_EFFICIENCY = 3
+
+#: More degrees of freedom make no difference.
+_MOST_FREEDOM = 500
+
+#: Rows of collectives that are joined at once, 100 bytes each.
+_ROWS = 2_000_000
+
+
+class Straggler(NamedTuple):
+    """A rank that is slow: its place in `Fleet.ranks`, the steps in which it is, of how many, and by how much.
+
+    `last` of these it was the slowest of its `peers`, `among` of these among the slowest; `excess` is the median of its
+    own time beyond that of the peers in these steps, ns, `share` that in percent of a step.
+    """
+
+    place: int
+    steps: list[int]
+    of: int
+    last: int
+    among: int
+    peers: int
+    excess: float
+    share: float
+    q: float
+
+
+class StageUse(NamedTuple):
+    """A stage: its ranks, and the medians over ranks and steps of the time of a step, and parts of it in percent.
+
+    A bubble is the time in which a rank is idle, or does nothing but send to and receive from other stages.
+    """
+
+    stage: int
+    ranks: int
+    step: float
+    compute: float
+    bubble: float
+    least: float
+    most: float
+    collectives: float
+
+
+class ExpertUse(NamedTuple):
+    """A group of ranks with experts: `factor` is how much more than the mean its busiest rank gets, over all exchanges.
+
+    `busiest` is the rank that gets most in all, `share` that in percent of all; `even` is that of each if balanced.
+    """
+
+    group: str
+    members: str
+    exchanges: int
+    moved: int
+    factor: float
+    busiest: RankTable
+    share: float
+    even: float
+
+
+class LinkUse(NamedTuple):
+    """The transfers of a group or pair: median bus bandwidth in bytes per second, and that of all groups alike.
+
+    `alike` is their number; `lost` is the time that the transfers take beyond that, ns; `q` is that of being slower
+    than these, None where too few are alike.
+    """
+
+    operation: str
+    size: int
+    group: str
+    members: str
+    hosts: str
+    transfers: int
+    bandwidth: float
+    usual: float
+    alike: int
+    lost: float
+    q: float | None
+
+
+@dataclass
+class FleetReport:
+    """What became of each input: reduced now, kept from an earlier run, or failed, with the reason.
+
+    `left_out` are those of other ranks than the wanted ones.
+    """
+
+    output: str
+    found: int = 0
+    done: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    finding: Report = field(default_factory=Report)
+
+    def line(self) -> str:
+        """The line printed at the end."""
+        return (
+            f"{counted(self.found, 'input')}: {len(self.done):,} done, {len(self.kept):,} already there, "
+            f"{len(self.failed):,} failed{f', {len(self.left_out):,} of other ranks left out' if self.left_out else ''}"
+        )
+
+
+@dataclass
+class Fleet:
+    """What the ranks of a job did. Arrays are (rank, step), ns, NaN for a step that a rank lacks.
+
+    `steps` are the numbers of the steps, empty of recordings without, whose only column is the whole. `times` has a
+    further first axis, as `RankTable.times`. `waited` is exposed waiting for other ranks in collectives.
+    """
+
+    ranks: list[RankTable]
+    steps: list[int]
+    times: Float64
+    waited: Float64
+    report: FleetReport
+    chronic: list[Straggler] = field(default_factory=list)
+    passing: list[Straggler] = field(default_factory=list)
+    stages: list[StageUse] = field(default_factory=list)
+    experts: list[ExpertUse] = field(default_factory=list)
+    links: list[LinkUse] = field(default_factory=list)
+    joined: int = 0
+    alone: int = 0
+    unnamed: int = 0
+    incomplete: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def own(self) -> Float64:
+        """The time of each step without exposed communication."""
+        times: Float64 = self.times[SPAN] - self.times[EXPOSED]
+        return times
+
+    @property
+    def step(self) -> float:
+        """The median time of a step."""
+        return float(np.nanmedian(self.times[SPAN]))
+
+    def beyond(self) -> Float64:
+        """Own time beyond the median of the peers."""
+        times = self.own
+        beyond = np.full(times.shape, np.nan)
+        for peers in self.peers():
+            beyond[peers] = times[peers] - _medians(times[peers])
+        return beyond
+
+    def peers(self) -> list[Int64]:
+        """The places of ranks whose work is the same: those of a stage."""
+        stages = np.array([-1 if one.stage is None else one.stage.number for one in self.ranks], np.int64)
+        return [np.flatnonzero(stages == stage) for stage in np.unique(stages).tolist()]
+
+
+def together(read: Callable[[], Iterable[RankTable]], report: FleetReport) -> Fleet:
+    """Joins the tables, which `read` reads once more for every two million collectives of all ranks."""
+    ranks: list[RankTable] = []
+    kinds: dict[Kind, int] = {}
+    own_kinds: list[Int64] = []
+    rows = 0
+    for table in read():
+        own_kinds.append(np.array([kinds.setdefault(kind, len(kinds)) for kind in table.kinds], np.int64))
+        rows += len(table.rows) // ROW.itemsize
+        table.kinds, table.rows = [], b""
+        ranks.append(table)
+    fleet = Fleet(ranks, *_times(ranks), report)
+    joins = _Joins(fleet, list(kinds))
+    parts = rows // _ROWS + 1
+    for part in range(parts):
+        joins.add(_rows_of(read(), fleet, own_kinds, part, parts))
+    order = sorted(range(len(ranks)), key=lambda at: (ranks[at].rank is None, ranks[at].rank or 0, ranks[at].label))
+    fleet.ranks = [ranks[at] for at in order]
+    fleet.times, fleet.waited = fleet.times[:, order], fleet.waited[order]
+    fleet.chronic = chronic_of(fleet)
+    fleet.passing = passing_of(fleet)
+    fleet.stages = _stages(fleet)
+    fleet.experts, fleet.links = joins.experts(), joins.links()
+    return fleet
+
+
+def _times(ranks: Sequence[RankTable]) -> tuple[list[int], Float64, Float64]:
+    """The numbers of all steps, the times of ranks by steps, and no waiting yet."""
+    steps = sorted({step for one in ranks for step in one.steps or ()})
+    at = {step: place for place, step in enumerate(steps)}
+    times = np.full((6, len(ranks), max(len(steps), 1)), np.nan)
+    for place, one in enumerate(ranks):
+        if one.steps is not None:
+            times[:, place, [at[step] for step in one.steps]] = one.step_times()
+        elif not steps:
+            times[:, place] = one.step_times()
+    return steps, times, np.where(np.isnan(times[SPAN]), np.nan, 0.0)
+
+
+def _medians(values: Float64) -> Float64:
+    """The median of each column of those that are known; NaN where none is."""
+    recorded = ~np.isnan(values).all(axis=0)
+    medians = np.full(values.shape[1], np.nan)
+    medians[recorded] = np.nanmedian(values[:, recorded], axis=0)
+    return medians
+
+
+def chronic_of(fleet: Fleet) -> list[Straggler]:
+    """The ranks whose own time is among the longest of their peers' more often than by chance, the worst first.
+
+    The test is binomial: of ranks that are alike each is the slowest of n in one of n steps, and among the slowest
+    sixteenth in one of 16; the better of both, twice as probable.
+    """
+    times, beyond, step = fleet.own, fleet.beyond(), fleet.step
+    tested: list[tuple[int, list[int], int, int, int, int]] = []
+    ps: list[float] = []
+    for peers in fleet.peers():
+        many, part = len(peers), max(1, math.ceil(len(peers) * SLOWEST))
+        if many < FEWEST_PEERS:
+            continue
+        place = _from_the_slowest(times[peers])  # (rank, step): 0 is the slowest
+        for at, rank in enumerate(peers.tolist()):
+            here = np.flatnonzero(place[at] >= 0)
+            last, among = int((place[at][here] == 0).sum()), int((place[at][here] < part).sum())
+            p = min(_binomial(last, len(here), 1 / many), _binomial(among, len(here), part / many))
+            ps.append(min(1.0, 2 * p))
+            slow = here[place[at][here] < part]
+            tested.append((rank, slow.tolist(), len(here), last, among, many))
+    named = []
+    for (rank, slow, of, last, among, many), q in zip(tested, benjamini_hochberg(ps), strict=True):
+        recorded = beyond[rank][~np.isnan(beyond[rank])]
+        excess = float(np.median(recorded)) if len(recorded) else 0.0
+        if q <= CHANCE and of >= FEWEST_STEPS and excess >= CHRONIC * step:
+            named.append(Straggler(rank, slow, of, last, among, many, excess, 100 * excess / step, q))
+    return sorted(named, key=lambda one: -one.excess)
+
+
+def _from_the_slowest(times: Float64) -> Int64:
+    """How many ranks are slower in each step; -1 for a rank that lacks it, or where most do. Of equal ones all are."""
+    place = np.full(times.shape, -1, np.int64)
+    for step in range(times.shape[1]):
+        here = np.flatnonzero(~np.isnan(times[:, step]))
+        if len(here) >= FEWEST_PEERS and 2 * len(here) >= len(times):
+            falling = -times[here, step]
+            place[here, step] = np.searchsorted(np.sort(falling), falling, "right") - 1
+    return place
+
+
+@lru_cache(maxsize=4096)
+def _binomial(often: int, of: int, chance: float) -> float:
+    """The probability of at least so many of so many, each by this chance, which is between 0 and 1."""
+    yes, no = math.log(chance), math.log1p(-chance)
+    ways = [math.lgamma(of + 1) - math.lgamma(k + 1) - math.lgamma(of - k + 1) for k in range(often, of + 1)]
+    terms = (math.exp(way + k * yes + (of - k) * no) for k, way in enumerate(ways, often))
+    return min(1.0, math.fsum(terms))
+
+
+def passing_of(fleet: Fleet) -> list[Straggler]:
+    """The ranks that depart from their own habit in some steps, the worst first; those that are chronic aren't here.
+
+    The test is Student's: the noise is the median departure of all peers in all steps. A departure must also be twice
+    as long as any towards less time, as noise with long tails departs to both sides.
+    """
+    beyond, step = fleet.beyond(), fleet.step
+    if beyond.shape[1] < FEWEST_STEPS:
+        return []
+    chronic = {one.place for one in fleet.chronic}
+    cells: list[tuple[int, int, float, int]] = []
+    ps: list[float] = []
+    for peers in fleet.peers():
+        if len(peers) < FEWEST_PEERS:
+            continue
+        some = beyond[peers]
+        departs = some - _medians(some.T)[:, None]
+        moved = np.abs(departs[(departs != 0) & ~np.isnan(departs)])
+        of = (len(peers) - 1) * (some.shape[1] - 1)
+        noise = 1.4826 * float(np.median(moved)) * math.sqrt(some.size / of) if len(moved) else 0.0
+        noise = max(noise, 1e-4 * step)
+        for at, when in np.argwhere(departs > np.maximum(3 * noise, 2 * _least_of_others(departs))).tolist():
+            if peers[at] not in chronic:
+                off = float(departs[at, when])
+                cells.append((int(peers[at]), when, off, len(peers)))
+                ps.append(student_t_p(off, noise**2, min(max(of // _EFFICIENCY, 1), _MOST_FREEDOM)) / 2)
+    every = int(np.count_nonzero(~np.isnan(beyond)))
+    slow_steps: dict[int, list[tuple[int, float, float, int]]] = {}
+    for (rank, when, by, many), q in zip(cells, benjamini_hochberg([*ps, *[1.0] * (every - len(ps))]), strict=False):
+        if q <= CHANCE and by >= PASSING * step:
+            slow_steps.setdefault(rank, []).append((when, by, q, many))
+    named = []
+    for rank, slow in slow_steps.items():
+        excess = float(np.median([by for _, by, _, _ in slow]))
+        of, share = int(np.count_nonzero(~np.isnan(beyond[rank]))), 100 * excess / step
+        worst = max(q for _, _, q, _ in slow)
+        of_peers = fleet.own[fleet.peers()[_peers_of(fleet, rank)]]
+        last = sum(fleet.own[rank, when] >= np.nanmax(of_peers[:, when]) for when, *_ in slow)
+        named.append(
+            Straggler(rank, [when for when, *_ in slow], of, int(last), len(slow), slow[0][3], excess, share, worst)
+        )
+    return sorted(named, key=lambda one: -one.excess * len(one.steps))
+
+
+def _least_of_others(departs: Float64) -> Float64:
+    """For each rank, as a column, how far any of the others departs towards less time at most."""
+    least = np.nan_to_num(-np.nanmin(np.where(np.isnan(departs), 0.0, departs), axis=1))
+    order = np.argsort(-least, kind="stable")
+    others = np.full(len(least), least[order[0]])
+    others[order[0]] = least[order[1]]
+    column: Float64 = others[:, None]
+    return column
+
+
+def _peers_of(fleet: Fleet, rank: int) -> int:
+    return next(at for at, peers in enumerate(fleet.peers()) if rank in peers)
+
+
+def _stages(fleet: Fleet) -> list[StageUse]:
+    """The stages of the pipeline, where the recording tells of one."""
+    uses = []
+    for peers in fleet.peers():
+        stage = fleet.ranks[peers[0]].stage if len(peers) else None
+        if stage is None:
+            continue
+        span = fleet.times[SPAN, peers]
+        bubble = 100 * (fleet.times[IDLE, peers] + fleet.times[BETWEEN_STAGES, peers]) / span
+        of_rank = _medians(bubble.T)
+        compute = 100 * fleet.times[COMPUTED, peers] / span
+        joint = 100 * (fleet.times[EXPOSED, peers] - fleet.times[BETWEEN_STAGES, peers]) / span
+        uses.append(
+            StageUse(
+                stage.number,
+                len(peers),
+                float(np.nanmedian(span)),
+                float(np.nanmedian(compute)),
+                float(np.nanmedian(bubble)),
+                float(np.nanmin(of_rank)),
+                float(np.nanmax(of_rank)),
+                float(np.nanmedian(joint)),
+            )
+        )
+    return uses
+
+
+def best_bubble(fleet: Fleet) -> tuple[int, int, float] | None:
+    """Stages, micro-batches, and the least bubble of a step in percent without interleaving, (p - 1) / (m + p - 1).
+
+    None where micro-batches aren't known, or stages are interleaved.
+    """
+    stages = [one.stage for one in fleet.ranks if one.stage is not None]
+    micro = Counter(one.micro for one in stages if one.micro is not None)
+    if not micro or any(one.wraps for one in stages) or len({one.stages for one in stages}) > 1:
+        return None
+    [(count, often)] = micro.most_common(1)
+    if 2 * often < len(stages):
+        return None
+    deep = stages[0].stages
+    return deep, count, 100 * (deep - 1) / (count + deep - 1)
+
+
+class _Part(NamedTuple):
+    """Rows of collectives of all ranks: their records, the places of their ranks, kinds and steps among all."""
+
+    rows: AnyArray
+    rank: Int64
+    kind: Int64
+    step: Int64
+
+
+def _rows_of(tables: Iterable[RankTable], fleet: Fleet, own_kinds: Sequence[Int64], part: int, parts: int) -> _Part:
+    at = {step: place for place, step in enumerate(fleet.steps)}
+    columns: list[tuple[AnyArray, Int64, Int64, Int64]] = []
+    for place, table in enumerate(tables):
+        rows = table.collectives()
+        fleet.unnamed += int(np.count_nonzero(rows["key"] == 0)) if not part else 0
+        rows = rows[(rows["key"] != 0) & (rows["key"] // np.uint64(2) % np.uint64(parts) == part)]
+        steps = np.array([*(at[step] for step in table.steps or ()), -1], np.int64)
+        none = np.where(rows["step"] < 0, -1, 0)
+        step = steps[rows["step"]] if table.steps is not None else none - (1 if fleet.steps else 0)
+        columns.append((rows, np.full(len(rows), place), own_kinds[place][rows["kind"]], step))
+    return _Part(*(np.concatenate(some) for some in zip(*columns, strict=True))) if columns else _Part(
+        np.zeros(0, ROW), *(np.zeros(0, np.int64),) * 3
+    )  # fmt: skip
+
+
+class _Joins:
+    """Joins what several ranks do together, part by part."""
+
+    def __init__(self, fleet: Fleet, kinds: Sequence[Kind]) -> None:
+        self._fleet, self._kinds, self._ranks = fleet, kinds, fleet.ranks
+        self._waits = np.array([kind.waits for kind in kinds], np.bool_)
+        self._size = np.array([kind.ranks or 0 for kind in kinds], np.int64)
+        self._factor = np.array([factor_of(_factored(kind), kind.ranks) or 0.0 for kind in kinds])
+        self._to_all = np.array([kind.operation == "all_to_all" for kind in kinds], np.bool_)
+        self._transfers: list[tuple[Int64, Int64, Float64]] = []
+        self._load = np.zeros(len(fleet.ranks))
+        self._exchanges = np.zeros((len(kinds), 3))  # how many, the sum of the greatest, the sum of the means
+        self._group_of = np.full(len(fleet.ranks), -1, np.int64)
+
+    def add(self, part: _Part) -> None:
+        """Joins the rows of a part."""
+        if not len(part.rows):
+            return
+        order = np.argsort(part.rows["key"], kind="stable")
+        rows, rank = part.rows[order], part.rank[order]
+        kind, step = part.kind[order], part.step[order]
+        first = np.flatnonzero(np.append(True, rows["key"][1:] != rows["key"][:-1]))
+        count = np.diff(np.append(first, len(rows)))
+        shortest = np.minimum.reduceat(rows["dur"], first)
+        self._fleet.joined += int(np.count_nonzero(count > 1))
+        self._fleet.alone += int(np.count_nonzero(count == 1))
+        self._fleet.incomplete += int(np.count_nonzero((count > 1) & (count < self._size[kind[first]])))
+        waits = self._waits[kind] & (np.repeat(count, count) > 1) & (step >= 0)
+        wait = np.where(waits, rows["dur"] - np.repeat(shortest, count), 0)
+        hidden = rows["dur"] - rows["exposed"]
+        np.add.at(self._fleet.waited, (rank[waits], step[waits]), np.maximum(wait - hidden, 0)[waits])
+        self._add_transfers(rows, kind, first, count, shortest)
+        self._add_experts(rows, rank, kind, first, count)
+
+    def _add_transfers(self, rows: AnyArray, kind: Int64, first: Int64, count: Int64, shortest: Int64) -> None:
+        size, most = (of.reduceat(rows["size"], first) for of in (np.minimum, np.maximum))
+        rated = (count > 1) & (size > 0) & (size == most) & (shortest > 0) & (self._factor[kind[first]] > 0)
+        received = [of.reduceat(rows["received"], first) for of in (np.minimum, np.maximum)]
+        rated &= ~self._to_all[kind[first]] | (received[0] == received[1])  # what is dealt out unequally has no rate
+        at = first[rated]
+        bandwidth = 1e9 * size[rated] / shortest[rated] * self._factor[kind[at]]
+        self._transfers.append((kind[at], size[rated], bandwidth))
+
+    def _add_experts(self, rows: AnyArray, rank: Int64, kind: Int64, first: Int64, count: Int64) -> None:
+        """Adds the exchanges between experts: tokens arrive at their ranks in one, and leave them in the next.
+
+        In the first the ranks receive unequally, in the second they send so; the load is what is more unequal.
+        """
+        exchange = self._to_all[kind[first]] & (count == self._size[kind[first]])
+        exchange &= np.minimum.reduceat(np.minimum(rows["sent"], rows["received"]), first) >= 0
+        if not exchange.any():
+            return
+        sums, most = (
+            np.stack([of.reduceat(rows[name], first).astype(np.float64) for name in ("sent", "received")])
+            for of in (np.add, np.maximum)
+        )
+        uneven = most * count / np.maximum(sums, 1)
+        which = (uneven[1] >= uneven[0]).astype(np.int64)
+        at = np.flatnonzero(exchange)
+        number = kind[first[at]]
+        for column, values in enumerate((np.ones(len(at)), most[which[at], at], sums[which[at], at] / count[at])):
+            np.add.at(self._exchanges[:, column], number, values)
+        inside = np.repeat(exchange, count)
+        received = np.repeat(which, count)[inside] == 1
+        load = np.where(received, rows["received"][inside], rows["sent"][inside])
+        np.add.at(self._load, rank[inside], load)
+        self._group_of[rank[inside]] = kind[inside]
+
+    def experts(self) -> list[ExpertUse]:
+        """The groups of experts, the least balanced first."""
+        uses = []
+        for number in np.flatnonzero(self._exchanges[:, 0]).tolist():
+            count, most, mean = self._exchanges[number]
+            here = np.flatnonzero(self._group_of == number)
+            if not mean or not len(here):
+                continue
+            kind, load = self._kinds[number], self._load[here]
+            share = 100 * float(load.max() / load.sum())
+            busiest = self._ranks[int(here[load.argmax()])]
+            uses.append(ExpertUse(
+                kind.group, kind.members, int(count), int(load.sum()), most / mean, busiest, share, 100 / len(here)
+            ))  # fmt: skip
+        return sorted(uses, key=lambda one: -one.factor)
+
+    def links(self) -> list[LinkUse]:
+        """The groups and pairs whose bandwidth is known, those first that are slowest beside others alike."""
+        if not self._transfers:
+            return []
+        kind, size, bandwidth = (np.concatenate(column) for column in zip(*self._transfers, strict=True))
+        classes: dict[tuple[str, int, int], list[int]] = {}
+        order = np.lexsort((size, kind))
+        kind, size, bandwidth = kind[order], size[order], bandwidth[order]
+        first = np.flatnonzero(np.append(True, (kind[1:] != kind[:-1]) | (size[1:] != size[:-1]))[: len(kind)])
+        last = np.append(first[1:], len(kind))
+        for at, place in enumerate(first.tolist()):
+            one = self._kinds[kind[place]]
+            classes.setdefault((one.operation, one.ranks or 0, int(size[place])), []).append(at)
+        hosts = {one.rank: one.host for one in self._fleet.ranks if one.rank is not None and one.host}
+        uses: list[LinkUse] = []
+        ps: list[float] = []
+        for alike in classes.values():
+            every = np.concatenate([bandwidth[first[at] : last[at]] for at in alike])
+            usual, low = (float(value) for value in np.percentile(every, (50, 25)))
+            for at in alike:
+                rates = bandwidth[first[at] : last[at]]
+                one, moved = self._kinds[kind[first[at]]], float(size[first[at]] * self._factor[kind[first[at]]])
+                lost = 1e9 * moved * float((1 / rates - 1 / usual).sum())
+                ps.append(_binomial(int((rates < low).sum()), len(rates), 0.25))
+                uses.append(LinkUse(
+                    one.operation, int(size[first[at]]), one.group, _members(one),  _hosts(one, hosts), len(rates),
+                    float(np.median(rates)), usual, len(alike), lost, 1.0 if len(alike) >= _ALIKE else None,
+                ))  # fmt: skip
+        qs = benjamini_hochberg(ps)
+        judged = [one if one.q is None else one._replace(q=q) for one, q in zip(uses, qs, strict=True)]
+        return sorted(judged, key=lambda one: one.bandwidth / one.usual)
+
+
+def _factored(kind: Kind) -> str:
+    """The operation as `factor_of` knows it."""
+    return "send" if kind.pair else kind.operation
+
+
+def _members(kind: Kind) -> str:
+    return f"{kind.pair[0]} to {kind.pair[1]}" if kind.pair else kind.members
+
+
+def _hosts(kind: Kind, hosts: dict[int, str]) -> str:
+    members = kind.pair or members_of(kind.members) or ()
+    names = list(dict.fromkeys(hosts[rank] for rank in members if rank in hosts))
+    return ", ".join(names) if len(names) <= 3 else f"{len(names):,} hosts, {names[0]} to {names[-1]}"
