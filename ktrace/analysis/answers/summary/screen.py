@@ -87,6 +87,10 @@ def _models(summary: Summary) -> str:
     return ", ".join(f"{many:,} x {model}" if len(uses) > 1 else model for model, many in models.most_common(_NAMES))
 
 
+#: Where the longest step takes so many times as long as the shortest, something stands out, be it not known what.
+_APART = 1.5
+
+
 class _Screen:
     """The parts of the screen, as lines."""
 
@@ -195,7 +199,8 @@ class _Screen:
         """How equally long the steps take."""
         said, times = " ".join(self._said.steps), self._summary.step_times
         if not said and len(times) >= FEWEST:
-            said = f"Steps take {brief(float(times.min()))} to {brief(float(times.max()))}; none stands out."
+            least, most = float(times.min()), float(times.max())
+            said = f"Steps take {brief(least)} to {brief(most)}{'; none stands out' if most < _APART * least else ''}."
         return self._wrapped(said)
 
     def _notes(self) -> list[str]:
