@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import OF_ROCM, SHOWN, Evidence, Finding, longest, of_profiler
-from ktrace.analysis.work.gaps import SETUP_CALL, Pause, silence_of
+from ktrace.analysis.work.gaps import Pause, calls_of_setup, silence_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
@@ -536,7 +536,7 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
 def _set_up(events: Events, recording: Recording) -> int:
     """How long calls that set something up took before the first work of a source."""
     spans = recording.gathered.spans.for_source(events.source)
-    is_setup = recording.gathered.spans.named(SETUP_CALL.search)[spans["name"]] & (spans["kind"] == _API)
+    is_setup = calls_of_setup(recording.work, events) & (spans["kind"] == _API)
     rows = np.flatnonzero(is_setup & (spans["ts"] < events.ts.min(initial=np.iinfo(np.int64).max)))
     return Intervals.union(spans["ts"][rows], spans["ts"][rows] + spans["dur"][rows]).length
 
