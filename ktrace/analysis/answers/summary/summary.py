@@ -222,8 +222,8 @@ class Summary(Framed):
             self.of_steps(name)[joint] / self.devices_of_source for name in ("span", "compute", "beside")
         )
         labels = [self.steps[place] for place in joint.tolist()]
-        found = unsteady_steps(self.of_steps("wall")[joint], spans, compute, beside, labels)
-        return [one._replace(slow=np.bincount(joint[one.slow], minlength=len(often)) > 0) for one in found]
+        differing = unsteady_steps(self.of_steps("wall")[joint], spans, compute, beside, labels)
+        return [one._replace(slow=np.bincount(joint[one.slow], minlength=len(often)) > 0) for one in differing]
 
     def of_steps(self, name: str) -> Float64:
         """A time of `StepUse` in ns of each step, averaged over its occurrences."""
