@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -76,3 +77,37 @@ def _places_are_true(world: World, groups: list[Group]) -> None:
         assert group.places is None if not alike else group.places.tolist() == mine
         known += alike
     assert known > 3
+
+
+@pytest.mark.parametrize("slower", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_where_records_are_missing_what_a_call_takes_is_compared(tmp_path: Path, seed: int, slower: bool) -> None:
+    """A third of the work lost makes no kernel faster, and hides none that is slower; nor is there less work."""
+    planted = [plants.slow_kernel("gemm", 1.4)] if slower else []
+    a, b = build(seed, layers=6, scale=1.0), build(seed, run=1, plants=planted, drop=0.3, layers=6, scale=1.0)
+    diff = ktrace.diff(write(a, tmp_path / "a.json"), write(b, tmp_path / "b.json"))
+    said = " ".join(diff.verdict)
+    assert "Records of b.json are lost or wrong, so what a call takes is compared, not counts." in said
+    assert "its work is" not in said
+    changed = [one for one in diff.facts if one.code.startswith("change.clear")]
+    assert all(one.value > 0 for one in changed) and bool(changed) is slower
+    if slower:
+        name = str(changed[0].subject["kernel"])
+        assert "gemm" in name and changed[0].share == pytest.approx(40, abs=3)
+    whole = ktrace.diff(tmp_path / "a.json", write(build(seed, run=1, layers=6, scale=1.0), tmp_path / "c.json"))
+    assert "lost" not in " ".join(whole.verdict)
+
+
+@pytest.mark.parametrize("early", [0, 200_000])
+def test_devices_whose_clock_is_early_take_no_less_time(tmp_path: Path, early: int) -> None:
+    """Their first work lies before the step then, which cuts it off; no cause of idle time is named."""
+    a = write(build(3, layers=6, scale=1.0), tmp_path / "a.json")
+    document = json.loads(write(build(3, run=1, layers=6, scale=1.0), tmp_path / "b.json").read_text("utf-8"))
+    for event in document["traceEvents"]:
+        if event.get("cat") in ("kernel", "gpu_memcpy"):
+            event["ts"] -= early / 1000
+    (tmp_path / "b.json").write_text(json.dumps(document), "utf-8")
+    diff = ktrace.diff(a, tmp_path / "b.json")
+    said = " ".join(diff.verdict)
+    assert ("start before the call" in said) is (early > 0)
+    assert "its devices take" not in said and "most of the change" not in said

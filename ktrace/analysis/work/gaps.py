@@ -388,10 +388,19 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
 
 
 def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events) -> Int64:
-    """How long the launching thread set something up in each gap.
+    """How long the launching thread set something up in each gap."""
+    rows = np.flatnonzero(np.append(calls_of_setup(work, events), False)[meanwhile.row])
+    times = np.zeros(len(meanwhile.first), np.int64)
+    np.add.at(times, meanwhile.gap[rows], meanwhile.time[rows])
+    setup_time: Int64 = times[which]
+    return setup_time
 
-    It was in a call that does nothing else, or in one that is far longer than others of its name, and is the first of
-    these, or launches the first work of a kernel.
+
+def calls_of_setup(work: Work, events: Events) -> Bools:
+    """Which spans of a source set something up.
+
+    These are calls that do nothing else, and those that are far longer than others of their name, and are the first of
+    these, or launch the first work of a kernel.
     """
     spans = work.gathered.spans.for_source(events.source)
     name, dur = spans["name"], spans["dur"]
@@ -403,11 +412,8 @@ def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events)
         far_longer = alike[is_long[alike] & (dur[alike] >= _TIMES_USUAL * np.median(dur[alike]))]
         is_first = (spans["ts"][far_longer] == spans["ts"][alike].min()) & (dur[far_longer] >= _LONG_SETUP)
         once[far_longer] = is_first | loading[far_longer]
-    rows = np.flatnonzero(meanwhile.named(SETUP_CALL.search)[meanwhile.name] | np.append(once, False)[meanwhile.row])
-    times = np.zeros(len(meanwhile.first), np.int64)
-    np.add.at(times, meanwhile.gap[rows], meanwhile.time[rows])
-    setup_time: Int64 = times[which]
-    return setup_time
+    once |= work.gathered.spans.named(SETUP_CALL.search)[name]
+    return once
 
 
 def _first_launches(work: Work, events: Events) -> Int64:

@@ -19,7 +19,7 @@ from collections import Counter
 import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.gaps import SETUP_CALL, divided, queued_at_end
+from ktrace.analysis.work.gaps import calls_of_setup, divided, queued_at_end
 from ktrace.analysis.work.groups import Window
 from ktrace.analysis.work.spans import generic
 from ktrace.store.joins import group_start_mask
@@ -91,10 +91,12 @@ def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, 
     spans, names = work.gathered.spans.for_source(events.source), work.gathered.spans.names
     _, span, time = divided(spans, events.calls["thread"][[call]], np.array([begin]), np.array([first]))
     times: Counter[str] = Counter()
+    sets_up, setup = calls_of_setup(work, events), 0
     for one, spent in zip(span.tolist(), time.tolist(), strict=True):
-        if one >= 0:
+        if one >= 0 and sets_up[one]:
+            setup += spent
+        elif one >= 0:
             times[generic(names[spans["name"][one]])] += spent
-    setup = sum(times.pop(name) for name in [*times] if SETUP_CALL.search(name))
     waited = sum(times.pop(name) for name in [*times] if _SYNCHRONISES.match(name))
     host = max(times, key=times.__getitem__, default="")
     return setup, waited, host, times[host]

@@ -14,6 +14,7 @@ from conftest import ROOT, SAMPLES
 from idle_traces import Row, host, work, written
 
 import ktrace
+from ktrace.analysis.answers.summary.screen import screen
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.checks import CHECKS, check_of, sentence
 from ktrace.cli import cli
@@ -320,6 +321,20 @@ def test_three_to_five_runs_in_one_input_are_said(parts: int, pause: int, is_sai
     )
     assert any(said in line for line in summary.verdict) is is_said
     assert not is_said or not any(one.code.startswith("idle.") for one in summary.findings)
+
+
+@pytest.mark.parametrize(("pause", "more"), [(10**12, 0), (10**11, 0), (10**12, 10**12)])
+def test_two_runs_on_different_devices_are_said(pause: int, more: int, tmp_path: Path) -> None:
+    """No device has a pause then. `more` later, something else is recorded, which makes it three parts."""
+    rows = [work("gemm", 20_000 * n, 20_000 * n + 19_000) for n in range(20)]
+    rows += [work("gemm", pause + 20_000 * n, pause + 20_000 * n + 19_000, device=1) for n in range(20)]
+    rows += [host("a sample", pause + more, pause + more + 10, kind="sample")] * bool(more)
+    summary = made(tmp_path, rows)
+    is_said = pause == 10**12
+    assert failed(summary) == ({"runs_apart"} if is_said else {"little_recorded"})
+    said = "has 3 parts" if more else "Nothing happens for 1,000 s between two parts"
+    assert (said in summary.verdict[0]) is is_said
+    assert ("recorded" in screen(summary).partition("\n\n")[0]) is not is_said
 
 
 @pytest.mark.parametrize("name", ["ProfilerStep#2", "training"])

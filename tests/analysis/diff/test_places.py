@@ -82,6 +82,16 @@ def test_most_work_of_one_side_only_is_another_kind() -> None:
     assert not compared(b, b, by=["kernel", "operation"]).differences
 
 
+@pytest.mark.parametrize("operation", ["conv", "gemm"])
+def test_kernels_of_which_none_is_on_both_sides_are_another_kind_if_they_do_something_else(operation: str) -> None:
+    """Such kernels have no table. Other kernels that do the same, as of another library, are no other work."""
+    a, b = side("a", [events("sgemm_nn", [100_000] * 4)]), side("b", [events("my_kernel", [100_000] * 4)])
+    a.groups["operation"], b.groups["operation"] = [events("gemm", [100_000] * 4)], [events(operation, [100_000] * 4)]
+    found = compared(a, b)
+    assert "kernel" not in found.rows
+    assert [one.code for one in found.differences] == (["differs.kind"] if operation == "conv" else [])
+
+
 def test_device_time_is_not_compared_with_that_of_the_host(tmp_path: Path) -> None:
     rows = [host("aten::mm", 100_000 * at, 100_000 * at + 90_000, at + 1, kind="op") for at in range(20)]
     kernels = [work("gemm", 100_000 * at + 5_000, 100_000 * at + 50_000, at + 1) for at in range(20)]

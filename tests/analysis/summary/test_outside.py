@@ -12,6 +12,7 @@ import ktrace
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.answers.summary.verdict import advice
 from ktrace.analysis.work.findings import Finding
+from ktrace.tables import brief
 
 
 def summary_of(folder: Path, rows: list[Row]) -> Summary:
@@ -170,7 +171,7 @@ def test_a_module_that_is_loaded_in_between_is_no_late_host(tmp_path: Path) -> N
     assert "idle.host_late" not in codes or codes["idle.host_late"].value < 200_000
     assert codes["heaviest.operation"].details["setup_ns"] == codes["idle.setup"].value
     last = summary_of(tmp_path, [*rows, load, *later]).verdict[-1]
-    assert last.startswith("Apart from one-time set-up, little time is lost between kernels")
+    assert last.startswith("Apart from 20.0 ms of one-time set-up, little time is lost between kernels")
     short = summary_of(tmp_path, rows).verdict[-1]
     assert short.startswith("Little time is lost between kernels")
     load["name"] = "read_batch"
@@ -209,6 +210,31 @@ def test_the_first_call_of_a_name_may_set_something_up(tmp_path: Path) -> None:
         assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == cause
 
 
+@pytest.mark.parametrize("long", [400_000_000, 20_000_000_000])
+@pytest.mark.parametrize("every", [False, True])
+def test_a_first_launch_that_loads_a_module_is_no_late_host_before_the_work(
+    every: bool, long: int, tmp_path: Path
+) -> None:
+    """A long first call of a step, be it nearly all of the recording; a host of which each call is so long is slow."""
+    rows, now = [host("ProfilerStep#0", 0, 0, kind="range")], 10_000
+    for number in range(1, 61):
+        call = long if every or number == 1 else 4_000
+        rows.append(host("cudaLaunchKernel", now, now + call, number))
+        begin = max(now + call + 5_000, int(rows[-2].get("ts", 0)) + 1_001_000 if number > 1 else 0)
+        rows.append(work("softmax", begin, begin + 1_000_000, number))
+        now += call + 1_000
+    end = begin + 1_100_000
+    rows[0] = host("ProfilerStep#0", 0, end, kind="range")
+    summary = summary_of(tmp_path, rows)
+    codes = {one.code: one for one in summary.findings}
+    if every:
+        assert "setup_ns" not in codes["heaviest.operation"].details
+        assert not summary.checks and codes["idle.host_late"].look == 1
+    else:
+        assert "outside" not in codes and codes["heaviest.operation"].details["setup_ns"] == long
+        assert summary.verdict[-1].startswith(f"Apart from {brief(long)} of one-time set-up, little time is lost")
+
+
 @pytest.mark.parametrize(
     ("long", "new", "cause"), [(6_500_000, True, "setup"), (6_500_000, False, "host_late"), (60_000, True, "host_late")]
 )
@@ -224,6 +250,21 @@ def test_the_first_launch_of_a_kernel_may_load_its_module(long: int, new: bool, 
         now += call + 20_000
     codes = {one.code: one.value for one in summary_of(tmp_path, rows).findings}
     assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == f"idle.{cause}"
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_calls_that_are_recorded_are_not_asked_for_where_none_found_the_device_idle(
+    is_told: bool, tmp_path: Path
+) -> None:
+    """Each kernel begins 300 us after its call has returned, while those of eight others run: nothing says why."""
+    rows: list[Row] = []
+    for number in range(80):
+        call = 36_000 * number + 700 * (number % 5)
+        rows += [host("cudaLaunchKernel", call, call + 4_000, number + 1)] * is_told
+        rows.append(work("gemm", call + 304_000, call + (313_000, 305_400, 305_100)[number % 3], number + 1))
+    (found,) = (one for one in summary_of(tmp_path, rows).findings if one.look == 1)
+    assert found.code == "idle.unknown"
+    assert ("Record host calls, too" in found.remedy) is not is_told
 
 
 @pytest.mark.parametrize("late", [40_000, 60_000, 400_000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,49 @@ def test_calls_in_a_table_of_all_are_no_rows_that_it_lacks(kernels: int, calls: 
     summary = summary_of(tmp_path, "\n".join([report, head, *lines, ""]))
     assert summary.work == "statistics"
     assert codes(summary) == ([] if calls else ["check.table_incomplete"])
+
+
+#: Name, calls and us of kernels, 10 ms in all.
+KERNELS = [
+    *(("gemm_a(float*, int)", 100, 6000), ("gemm_b", 50, 2000), ("softmax_fwd", 100, 1000), ("norm_fwd", 100, 500)),
+    *(("copy_kernel", 10, 300), ("tiny_a", 10, 120), ("tiny_b", 10, 80)),
+]
+
+
+def of_rocm(rows: list[tuple[str, int, int]], more: str = ',"MinNs","MaxNs","StdDev"') -> str:
+    """What rocprofv3 writes, or, without `more`, rocprof."""
+    lines = [f'"Name","Calls","TotalDurationNs","AverageNs","Percentage"{more}']
+    for name, calls, us in rows:
+        lines.append(f'"{name}",{calls},{us}000,{us * 1000 / calls:.6f},{us / 100:.2f}{",1,2,0.5" if more else ""}')
+    return "\n".join([*lines, ""])
+
+
+def of_nvprof(rows: list[tuple[str, int, int]]) -> str:
+    text = "==1== NVPROF is profiling process 1, command: ./a\n==1== Profiling result:\n"
+    text += "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    for place, (name, calls, us) in enumerate(rows):
+        text += f"{' GPU activities:' if not place else '':>16}  {us / 100:6.2f}%  {us}.0us  {calls:8}  "
+        text += f"{us / calls:.3f}us  1.0us  90.0us  {name}\n"
+    text += "      API calls:   99.00%  99.000ms        10  9.9000ms  3.0000us  99.000ms  cudaMalloc\n"
+    return f"{text}                    1.00%  1.0000ms       100  10.000us  3.0000us  90.000us  cudaLaunchKernel\n"
+
+
+def of_unitrace(rows: list[tuple[str, int, int]]) -> str:
+    text = "=== Device Timing Results: ===\n\n                Total Execution Time (ns):            392712014\n"
+    text += "Total Device Time for CL GPU backend (ns):             10000000\n\n== CL GPU Backend: ==\n\n"
+    text += "  Kernel,  Calls,  Time (ns),  Time (%),  Average (ns),  Min (ns),  Max (ns)\n"
+    return text + "".join(f"{name},{n},{us}000,{us / 100:.6f},{us * 1000 // n},1,2\n" for name, n, us in rows)
+
+
+@pytest.mark.parametrize(
+    "written", [of_rocm, lambda rows: of_rocm(rows, ""), of_nvprof, of_unitrace], ids=["v3", "v1", "nvprof", "unitrace"]
+)
+def test_the_first_rows_of_a_profilers_table_have_the_shares_that_it_states(
+    written: Callable[[list[tuple[str, int, int]]], str], tmp_path: Path
+) -> None:
+    """As `head` cuts it; beside calls, whose shares are of something else, and with the time of the whole program."""
+    cut = summary_of(tmp_path, written(KERNELS[:3]))
+    assert codes(cut) == ["check.table_incomplete"]
+    assert "gemm takes the most time in the tables: 80.0% (8.00 ms of 10.0 ms)" in cut.verdict[1]
+    whole = summary_of(tmp_path, written(KERNELS))
+    assert codes(whole) == [] and whole.total == 10_000_000

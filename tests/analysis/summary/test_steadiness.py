@@ -204,3 +204,20 @@ def test_kernels_beside_the_step_before_tell_of_no_warm_up() -> None:
         one = made.step_use[place]
         made.step_use[place] = StepUse(one.label, 1, one.wall, one.busy, one.compute, 0, 0, 0, 0, one.span, 100 * US)
     assert not made.unsteady
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_step_that_only_one_of_two_inputs_has_is_not_held_against_the_others(is_whole: bool, tmp_path: Path) -> None:
+    """The average of step #6 is of both inputs, that of others of one, unless both have all."""
+    for name, numbers in (("a", range(8)), ("b", range(8) if is_whole else [6])):
+        rows: list[Row] = []
+        for number in numbers:
+            begin, long = 200_000_000 * number, 100_000_000 if number == 6 and (name == "b" or is_whole) else 1_000_000
+            rows += [host(f"ProfilerStep#{number}", begin, begin + long, kind="range")]
+            rows += [host("cudaLaunchKernel", begin + 10, begin + 20, number + 1)]
+            rows += [work("gemm", begin + 30, begin + long - 10, number + 1)]
+        written(tmp_path / f"{name}.jsonl", rows)
+    found = ktrace.summary([tmp_path / "a.jsonl", tmp_path / "b.jsonl"]).unsteady
+    assert [(one.way, one.slow.tolist()) for one in found] == (
+        [("single", [False] * 6 + [True, False])] if is_whole else []
+    )

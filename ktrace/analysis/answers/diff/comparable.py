@@ -235,12 +235,13 @@ def _of_work(diff: Diff) -> Iterator[Finding]:
         return
     parts = []
     for by in ("kernel", "operation"):
-        rows = diff.rows.get(by)
-        if rows is None:
-            return
-        whole = math.fsum(row.total_b for row in rows)
-        parts.append((math.fsum(row.total_b for row in rows if row.a is None), whole))
-    if parts and all((percent(alone, whole) or 0.0) >= _MOST for alone, whole in parts):
+        if (rows := diff.rows.get(by)) is not None:
+            times = [(row.total_b, row.a is None) for row in rows]
+        else:  # kernels have no table where both sides share few
+            names_of_a = {one.key for one in diff.a.groups.get(by, [])}
+            times = [(one.total, one.key not in names_of_a) for one in diff.b.groups.get(by, []) if names_of_a]
+        parts.append((math.fsum(time for time, is_alone in times if is_alone), math.fsum(time for time, _ in times)))
+    if all((percent(alone, whole) or 0.0) >= _MOST for alone, whole in parts):
         yield _differs("kind", *parts[0], {}, "ns")
 
 

@@ -37,6 +37,7 @@ from ktrace.analysis.answers.diff import (
 from ktrace.analysis.answers.summary.nature import COUNTED, is_other
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.breakdown import SPOKEN_PARTS
+from ktrace.analysis.questions.checks import LACKS_WORK, check_of, failures
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.gaps import SPOKEN
@@ -119,6 +120,16 @@ class Diff(Framed):
         """
         both = self.a.whose, self.b.whose
         return is_other(*both) and "statistics" not in both
+
+    @property
+    def lacking(self) -> list[str]:
+        """The names of the sides of which work, or the calls of some, is missing, or wrong."""
+        sides = (self.name_a, self.a), (self.name_b, self.b)
+        return [name for name, side in sides if side.lost or any(one.code in LACKS_WORK for one in side.checks)]
+
+    def is_taken(self, claim: str) -> bool:
+        """Whether a failed check of a side takes the ground from findings of a code."""
+        return any(claim.startswith(check_of(one).takes) for side in (self.a, self.b) for one in failures(side.checks))
 
     @property
     def wall(self) -> Change | None:

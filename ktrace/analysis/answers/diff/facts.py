@@ -14,6 +14,7 @@ from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, NOT_LISTED, UN
 from ktrace.analysis.answers.diff.comparison import Diff, shown
 from ktrace.analysis.answers.diff.places import idle_cause, idle_host
 from ktrace.analysis.answers.diff.ranks import is_by_waiting, is_collective, is_late
+from ktrace.analysis.answers.diff.verdicts import add_verdicts
 from ktrace.analysis.work.findings import Finding, with_look
 from ktrace.tables import Cell, percent
 
@@ -59,9 +60,11 @@ class Causes(NamedTuple):
 def causes(diff: Diff) -> Causes | None:
     """The changes of work that are named; None where no times are compared."""
     by = next((by for by in ("kernel", "operation", *diff.rows) if diff.rows.get(by)), None)
-    if by is None or diff.unit != "ns":
+    if by is None or diff.unit != "ns" or diff.is_taken("heaviest"):
         return None
     rows = [change for change in diff.rows[by] if change.delta and change.why != NOT_LISTED]
+    if diff.lacking:
+        rows = add_verdicts([*filter(None, map(_as_often, rows))], by_step=False)
     if is_late(diff):  # collectives take longer by waiting
         rows = [change for change in rows if not _is_collective(change)]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
@@ -79,6 +82,15 @@ def causes(diff: Diff) -> Causes | None:
     return Causes(by, rows, named, bool(sure), unknown, doubtful, least)
 
 
+def _as_often(change: Change) -> Change | None:
+    """What a change would be if B had as many calls as A: where work is missing, counts tell nothing."""
+    if not change.count_a or not change.count_b:
+        return None
+    total = change.total_b * change.count_a / change.count_b
+    figures = {"count_b": change.count_a, "from_count": 0.0, "from_duration": total - change.total_a}
+    return replace(change, total_b=total, **figures)
+
+
 def _is_collective(change: Change) -> bool:
     group = change.b or change.a
     return is_collective((group.name if group else None) or change.key)
@@ -87,13 +99,16 @@ def _is_collective(change: Change) -> bool:
 def against(diff: Diff) -> list[Change]:
     """The changes of devices, and of work, that the time of the whole doesn't show, or shows reversed."""
     whole = decisive(diff)
-    every = [change for change in (diff.device_time, diff.whole) if change]
+    device_time = None if diff.is_taken("outside") else diff.device_time  # it is cut where steps begin and end
+    every = [change for change in (device_time, None if diff.lacking else diff.whole) if change]
     return [change for change in every if change.percent is not None and hidden(change, whole)]
 
 
 def is_work_named(diff: Diff) -> bool:
     """Whether the device work changed, where the time of a step or of the trace decides and isn't hiding that."""
     if diff.time is None or diff.whole.verdict == NOISE or not diff.whole.delta or different_work(diff):
+        return False
+    if diff.lacking:
         return False
     return not any(change is diff.whole for change in against(diff))
 
@@ -104,6 +119,8 @@ def exposed(diff: Diff) -> list[tuple[str, Change]]:
     changes = []
     for what in ("communication", "copies") if time and diff.per == "step" else ():
         whole, alone = diff.measure(what), diff.measure(f"exposed {what}")
+        if diff.is_taken(f"exposed.{what}"):
+            continue
         if not whole or not alone or alone.verdict != CLEAR or abs(alone.delta) < 2 * abs(whole.delta):
             continue
         if time and abs(percent(alone.delta, time.total_a) or 0.0) >= _IDLE:
@@ -196,7 +213,7 @@ def is_idle_named(diff: Diff) -> bool:
     The time of the whole may be known to have changed where that of its parts isn't.
     """
     idle, time = diff.idle, decisive(diff)
-    if idle is None or abs(diff.idle_percent or 0.0) < _IDLE:
+    if idle is None or abs(diff.idle_percent or 0.0) < _IDLE or diff.is_taken("idle"):
         return False
     whole = of_devices(time, diff)
     makes_most = time.verdict == CLEAR and idle.delta * whole > 0 and 2 * abs(idle.delta) > abs(whole)

@@ -44,7 +44,7 @@ class _Place(NamedTuple):
 def findings(diff: Diff) -> list[Finding]:
     """Returns the phase, by batch size, or else the pass of training that makes most of the change of the work."""
     whole = diff.whole.total_a
-    if diff.whole.verdict == NOISE:
+    if diff.whole.verdict == NOISE or diff.lacking:
         return []
     for code, places in (("phase", _phases(diff)), ("pass", _passes(diff))):
         every = math.fsum(abs(one.delta) for one in places)
@@ -124,7 +124,7 @@ def idle_cause(diff: Diff) -> str:
     """Returns the cause that makes most of the change of idle time, "" if none does, or none is known."""
     a, b = ({group.key: float(group.total) for group in groups_by(side, "idle")} for side in (diff.a, diff.b))
     cause = _most_of_idle(diff, a, b)
-    return "" if cause == "unknown" else cause
+    return "" if cause == "unknown" or diff.is_taken(f"idle.{cause.replace(' ', '_')}") else cause
 
 
 def idle_host(diff: Diff, cause: str) -> str:

@@ -99,11 +99,11 @@ def _unsteady(diff: Diff) -> list[str]:
 
 
 def _lost(diff: Diff) -> str:
-    """A warning that records are lost, so that work and counts may be too low."""
-    lacking = [name for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)) if side.lost]
-    if not lacking:
+    """A warning that records are missing or lost, so that work and counts may be too low."""
+    if not diff.lacking:
         return ""
-    return f"Records of {' and '.join(lacking)} are lost, so work and counts there may be too low. "
+    which = " and ".join(diff.lacking)
+    return f"Records of {which} are lost or wrong, so what a call takes is compared, not counts. "
 
 
 def _whole_change(diff: Diff) -> str:

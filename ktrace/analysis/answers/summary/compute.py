@@ -63,8 +63,13 @@ if TYPE_CHECKING:
     from ktrace.stages.select.wanted import Filter
 
 
-#: Formats whose tables state the total of what they list, and maybe of more.
-STATES_TOTALS = frozenset(("torch-table", "table", "nsys-stats", "old-profilers"))
+#: Formats whose tables state the total of what they list, and maybe of more, or shares of that.
+STATES_TOTALS = frozenset(
+    (
+        *("torch-table", "table", "nsys-stats", "nvprof", "old-profilers"),
+        *("rocprof", "rocprofv3", "unitrace", "clintercept"),
+    )
+)
 
 #: How the note begins that tells what is counted instead of device work.
 _NO_WORK = "There is no device work"

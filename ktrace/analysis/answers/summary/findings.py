@@ -172,11 +172,14 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
     setup = next((one for one in facts if one.code == _SETUP and (one.share or 0.0) >= _WORTH), None)
+    windows = [use.window for use in summary.devices if use.window and use.span]
+    before, whole = (sum(getattr(one, name) for one in windows) for name in ("setup", "whole"))
+    once = (setup.value if setup else 0) + (before if 100 * before >= _WORTH * (whole + before) else 0)
+    if once and order and order[0].code.startswith("heaviest."):  # it is no little time
+        beside = replace(order[0], details={**order[0].details, "setup_ns": once})
+        facts, order = [beside if one is order[0] else one for one in facts], [beside]
     if setup is None:
         return with_look(facts, order)
-    if order and order[0].code.startswith("heaviest."):  # it is no little time
-        beside = replace(order[0], details={**order[0].details, "setup_ns": setup.value})
-        facts, order = [beside if one is order[0] else one for one in facts], [beside]
     busy, is_bit = sum(use.busy for use in summary.devices), (summary.count or 0) < _FEW_PIECES
     is_start = is_bit and setup.value >= _MAINLY * (setup.whole or 0.0) and busy <= _BARELY * setup.value
     return with_look(facts, [setup, *order] if is_start else [*order, setup])
@@ -314,7 +317,8 @@ def _causes(summary: Figures) -> dict[str, _Cause]:
 def _has_calls(summary: Figures) -> bool:
     """Whether calls are known to have launched some of the work."""
     answer = summary.proofs.get("idle")
-    return isinstance(answer, IdleAnswer) and any(one.launches for one in answer.devices)
+    devices = answer.devices if isinstance(answer, IdleAnswer) else ()
+    return any(one.launches or any(cause.cause != "unknown" for cause in one.causes) for one in devices)
 
 
 def _outside(summary: Figures) -> list[Finding]:

@@ -87,6 +87,10 @@ def _models(summary: Summary) -> str:
     return ", ".join(f"{many:,} x {model}" if len(uses) > 1 else model for model, many in models.most_common(_NAMES))
 
 
+#: Where the longest step takes so many times as long as the shortest, something stands out, be it not known what.
+_APART = 1.5
+
+
 class _Screen:
     """The parts of the screen, as lines."""
 
@@ -116,7 +120,8 @@ class _Screen:
         if len(times := summary.step_times):
             median = f"{'median ' if len(times) > 1 else ''}{brief(float(np.median(times)))}"
             parts.append(f"{counted(len(times), 'step')}, {median}")
-        if summary.longest and summary.unit == "ns":
+        is_one = not any(one.code == "check.runs_apart" for one in summary.checks)  # else it is mostly a pause
+        if summary.longest and summary.unit == "ns" and is_one:
             parts.append(f"{brief(summary.longest)} recorded")
         return self._joined(parts, BOLD)
 
@@ -195,7 +200,8 @@ class _Screen:
         """How equally long the steps take."""
         said, times = " ".join(self._said.steps), self._summary.step_times
         if not said and len(times) >= FEWEST:
-            said = f"Steps take {brief(float(times.min()))} to {brief(float(times.max()))}; none stands out."
+            least, most = float(times.min()), float(times.max())
+            said = f"Steps take {brief(least)} to {brief(most)}{'; none stands out' if most < _APART * least else ''}."
         return self._wrapped(said)
 
     def _notes(self) -> list[str]:

@@ -118,8 +118,10 @@ def _own_on_devices(rows: list[Row]) -> list[Statistic]:
 def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool) -> float | None:
     """The one total that the only table of these statistics states, None where there are none or several."""
     rows = totals.get("device" if device else "host") or totals.get("") or []
-    stated = {total for row in rows if (total := _total(row))}
-    tables = {(one.row.get("table"), one.row.get("run")) for one in summed}
+    tables = {_table(one.row) for one in summed}
+    titles = {one[1:] for one in tables}
+    below_title = [row for row in rows if titles == {_table(row)[1:]}]
+    stated = {total for row in below_title or rows if (total := _total(row))}
     total = stated.pop() if len(stated) == 1 and len(tables) == 1 else None
     return total if total is not None and total >= max((one.total for one in summed), default=0) else None
 
@@ -131,12 +133,16 @@ _FEWEST_SHARES, _KNOWN_TO = 3, 0.05
 
 def _lists_others(rows: list[Row], kept: list[Statistic]) -> bool:
     """Whether the tables of these statistics have shares of what isn't device work, too, such as calls."""
-    tables = {(one.row.get("table"), one.row.get("run")) for one in kept}
+    tables = {_table(one.row) for one in kept}
     kinds = {one.row["kind"] in DEVICE_KINDS for one in kept}
     return any(
-        (row["kind"] in DEVICE_KINDS) not in kinds and "percent" in row and (row.get("table"), row.get("run")) in tables
-        for row in rows
+        (row["kind"] in DEVICE_KINDS) not in kinds and "percent" in row and _table(row) in tables for row in rows
     )
+
+
+def _table(row: Row) -> tuple[Any, ...]:
+    """The table of a row, and of that the part with its title."""
+    return row.get("table"), row.get("run"), tuple(row.get("scope") or ())
 
 
 def _of_shares(summed: list[Statistic]) -> float | None:

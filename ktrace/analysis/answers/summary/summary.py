@@ -212,10 +212,18 @@ class Summary(Framed):
 
     @property
     def unsteady(self) -> list[Unsteady]:
-        """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps."""
-        names = ("span", "compute", "beside")
-        spans, compute, beside = (self.of_steps(name) / self.devices_of_source for name in names)
-        return unsteady_steps(self.of_steps("wall"), spans, compute, beside, self.steps)
+        """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps.
+
+        Of several sources, those steps that all have: another average isn't of the same work.
+        """
+        often = np.array([use.count for use in self.step_use], np.int64)
+        joint = np.flatnonzero((often == often.max(initial=0)) | (len(self.sources) == 1))
+        spans, compute, beside = (
+            self.of_steps(name)[joint] / self.devices_of_source for name in ("span", "compute", "beside")
+        )
+        labels = [self.steps[place] for place in joint.tolist()]
+        differing = unsteady_steps(self.of_steps("wall")[joint], spans, compute, beside, labels)
+        return [one._replace(slow=np.bincount(joint[one.slow], minlength=len(often)) > 0) for one in differing]
 
     def of_steps(self, name: str) -> Float64:
         """A time of `StepUse` in ns of each step, averaged over its occurrences."""

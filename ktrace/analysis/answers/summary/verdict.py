@@ -218,7 +218,8 @@ def _look(order: list[Finding]) -> str:
 
 def _little(one: Finding) -> str:
     """That little is lost beside the heaviest work, but for what a program does once."""
-    return f"apart from one-time set-up, {_LITTLE}" if "setup_ns" in one.details else _LITTLE
+    once = one.details.get("setup_ns")
+    return f"apart from {brief(float(once))} of one-time set-up, {_LITTLE}" if once else _LITTLE
 
 
 def in_words(one: Finding) -> str:

@@ -390,6 +390,12 @@ def failures(findings: Iterable[Finding]) -> list[Finding]:
     return [one for one in findings if is_check(one) and not check_of(one).partial]
 
 
+#: The checks whose failure means that work is missing, or wrong, so that totals and counts are too low.
+LACKS_WORK = tuple(
+    PREFIX + one for one in ("launches_lost", "time_not_set", "records_dropped", "waits_for_nothing", "input_cut")
+)
+
+
 def sentence(one: Finding) -> str:
     """A failed check in words, with what to do about it."""
     return f"{check_of(one).says(one)}. {one.remedy}"

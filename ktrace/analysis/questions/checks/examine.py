@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import OF_ROCM, SHOWN, Evidence, Finding, longest, of_profiler
-from ktrace.analysis.work.gaps import SETUP_CALL, Pause, silence_of
+from ktrace.analysis.work.gaps import Pause, calls_of_setup, silence_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
@@ -66,7 +66,7 @@ def examine(recording: Recording) -> list[Finding]:
         found += _of_work(recording)
     found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording), *_ranks_missing(recording)]
     order, codes = list(CHECKS), {one.code for one in found}
-    if codes & _CLOCKS:  # how long the recording is isn't known
+    if codes & {*_CLOCKS, f"{PREFIX}runs_apart"}:  # how long the recording is isn't known
         found = [one for one in found if one.code != _LITTLE]
     if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
         found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
@@ -346,20 +346,26 @@ _MOST_RUNS = 5
 
 
 def _several_runs(events: Events, recording: Recording) -> Finding | None:
-    """Three runs and more in one input: each pause is far longer than all that is recorded."""
+    """Three runs and more in one input, or two on different devices: each pause is far longer than all recorded."""
     first, last = recording.gathered.spans_of[events.source]
-    if last - first < 2 * _APART_UNSEEN:
+    if last - first < _APART_UNSEEN:
         return None
     spans = recording.gathered.spans.for_source(events.source)
     begin, dur = (np.concatenate([getattr(events, name), spans[name]]) for name in ("ts", "dur"))
-    pauses = Intervals.union(begin, begin + np.maximum(dur, 0)).gaps()
-    pauses = pauses[pauses >= _APART_UNSEEN]
-    recorded = last - first - int(pauses.sum())
-    if not 2 <= len(pauses) < _MOST_RUNS or pauses.min() < _TIMES_APART * recorded:
+    begin, end = (np.append(ends, [first, last]) for ends in (begin, begin + np.maximum(dur, 0)))  # others, too
+    there = Intervals.union(begin, np.maximum(end, begin + 1))
+    long = np.flatnonzero(there.gaps() >= _APART_UNSEEN)
+    pauses = there.gaps()[long]
+    is_of_several = len(pauses) > 1 or silence_of(events) is None
+    if not 1 <= len(pauses) < _MOST_RUNS or pauses.min() < _TIMES_APART * (last - first - pauses.sum()):
         return None
     details = {"parts": len(pauses) + 1, "shortest_ns": int(pauses.min())}
+    if len(pauses) == 1:
+        since, until = int(there.end[long[0]]), int(there.begin[long[0] + 1])
+        details = {"before_ns": since - first, "after_ns": last - until}
     figures = "time", int(pauses.max()), "ns", last - first, "the recording"
-    return Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
+    found = Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
+    return found if is_of_several else None
 
 
 def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, Any]:
@@ -530,7 +536,7 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
 def _set_up(events: Events, recording: Recording) -> int:
     """How long calls that set something up took before the first work of a source."""
     spans = recording.gathered.spans.for_source(events.source)
-    is_setup = recording.gathered.spans.named(SETUP_CALL.search)[spans["name"]] & (spans["kind"] == _API)
+    is_setup = calls_of_setup(recording.work, events) & (spans["kind"] == _API)
     rows = np.flatnonzero(is_setup & (spans["ts"] < events.ts.min(initial=np.iinfo(np.int64).max)))
     return Intervals.union(spans["ts"][rows], spans["ts"][rows] + spans["dur"][rows]).length
 
