@@ -130,7 +130,7 @@ def kernels(reading: ExportReader, table: str) -> Iterator[Batch]:
         demangled, mangled = block.get("demangledName"), block.get("mangledName")
         if demangled is not None and mangled is not None and mangled.equals(demangled):
             block.drop("mangledName")
-        columns.update(reading.name(block, table, "demangledName", "shortName", "mangledName"))
+        columns.update(reading.name(block, "demangledName", "shortName", "mangledName"))
         block.drop("shortName")  # without its template arguments, which tell kernels apart
         for what in ("grid", "block"):
             columns.update({f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for axis in "xyz"})

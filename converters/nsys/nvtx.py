@@ -172,7 +172,7 @@ class Nvtx:
             return text
         if ids is None or ids.null_count == len(block):
             return constant(NO_NAME, len(block)) if text is None else pc.fill_null(text, NO_NAME)
-        registered = self._reading.words(self._table, "textId").column(block, ids)
+        registered = self._reading.strings.column(block, ids)
         if text is None or text.null_count == len(block):
             return pc.fill_null(registered, NO_NAME) if registered.null_count else registered
         return pc.fill_null(pc.coalesce(text, registered.cast(pa.string())), NO_NAME)
@@ -210,7 +210,7 @@ class Nvtx:
         text, ids = block.take("jsonText"), block.take("jsonTextId")
         columns: dict[str, pa.Array] = {}
         if ids is not None and ids.null_count < len(block):
-            registered = self._reading.words(self._table, "jsonTextId").column(block, ids).cast(pa.string())
+            registered = self._reading.strings.column(block, ids).cast(pa.string())
             text = registered if text is None else pc.coalesce(text.cast(pa.string()), registered)
         if text is not None and text.null_count < len(block):
             columns |= parsed(text.cast(pa.string()), tracks)

@@ -27,6 +27,7 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import BatchBuilder
 from ktrace.kit.columnar.dictionaries import constant, mapped_words
 from ktrace.kit.sqlite import opened
+from ktrace.kit.sqlite.lookup import Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
@@ -40,7 +41,7 @@ from .facts import rows_like
 from .nvtx import Nvtx
 from .origins import GraphNodes, Stacks
 from .reading import Enums, ExportReader, NsysTracks
-from .typed_columns import NO_NAME, Strings, filled
+from .typed_columns import NO_NAME, filled
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
@@ -76,7 +77,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 expected=f"a database with {_CUPTI}KERNEL, NVTX_EVENTS or the like",
                 remedy="nsys export --type sqlite -o run.sqlite run.nsys-rep",
             )
-        strings = Strings(database, conversion)
+        table_of_strings = next(iter(database.like("StringIds")), None)
+        for block in database.blocks(table_of_strings, conversion.batch_rows) if table_of_strings else ():
+            conversion.report.used(len(block), outcome="structure")
+        strings = Texts(database, table_of_strings, "id", "value", conversion)
         reading = ExportReader(
             database,
             conversion,
@@ -231,7 +235,7 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
             columns["pid"] = pa.array(pids, pa.int64()).take(encoded.indices)
             paths = pa.array([row.get("filePath") for row in files], pa.string())
             columns["args.filePath"] = pa.DictionaryArray.from_arrays(encoded.indices, paths)
-        columns |= reading.name(block, table, "apiCallId")
+        columns |= reading.name(block, "apiCallId")
         columns["bytes"] = block.take("bytesProcessed")
         yield reading.batches.events(block, ids, **columns, **reading.args(block, table, _WORDS))
 

@@ -93,7 +93,6 @@ class Ops(_Table):
         }
         kernel = details.pop("kernelName_id", None)
         types = self._texts.column(block, block.take("opType_id"), required=True)
-        assert types is not None
         names = self._names(block, types, kernel)
         words = types.dictionary.to_pylist()
         ways = pa.array([copy_kind(word) for word in words], pa.string()).take(types.indices)
@@ -138,7 +137,6 @@ class Ops(_Table):
         names = pa.nulls(len(block), pa.string()) if described is None else nonempty(described)
         if names.null_count and kernel is not None and kernel.null_count < len(kernel):
             called = self._texts.column(block, kernel)
-            assert called is not None
             names = pc.coalesce(names, nonempty(called))
         return encoded(pc.coalesce(names, types.dictionary_decode()))
 
@@ -200,7 +198,6 @@ class Calls(_Table):
         names = self._texts.column(block, called, required=True)
         arguments = self._texts.column(block, block.take("args_id"))
         texts = None if arguments is None else nonempty(arguments)
-        assert names is not None
         kinds = pa.array([_kind(name) for name in names.dictionary.to_pylist()]).take(names.indices)
         if texts is not None:
             marker = pc.and_(pc.equal(kinds, "range"), texts.is_valid())
