@@ -113,10 +113,9 @@ Rows = Iterator[tuple[Block, Int64, dict[str, Any]]]
 def _work(reading: ExportReader, table: str, *, each: int = 1, work: bool = True) -> Rows:
     """Yields the rows of a table with their ids and the columns that all work on a device has."""
     for block, ids in reading.timed(table, "start", end="end", each=each):
-        start, place = block.take("start"), reading.places.work(block, work=work)
+        place = reading.places.work(block, work=work)
         columns = {
-            "ts": start,
-            "dur": pc.subtract(block.take("end"), start),
+            **block.span("start", "end"),
             **place,
             "correlation": reading.correlation(block),
             **reading.nodes.columns(block, place.get("pid")),

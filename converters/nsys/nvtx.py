@@ -140,13 +140,12 @@ class Nvtx:
         """Returns the events of rows; `numbers` are their event types."""
         reading = self._reading
         block.drop("eventType")
-        start, end, thread = block.take("start"), block.take("end"), block.get("globalTid")
+        thread = block.get("globalTid")
         mark, process = np.isin(numbers, _MARKS), np.isin(numbers, _PROCESS_RANGES)
-        columns: dict[str, Any] = {"kind": "range", "ts": start, **reading.places.thread(block)}
-        columns["dur"] = None if end is None else pc.subtract(end, start)
+        columns: dict[str, Any] = {"kind": "range", **block.span("start", "end"), **reading.places.thread(block)}
         if mark.any():
             columns["kind"] = words(["range", "instant"], mark)
-            columns["dur"] = None if end is None else pc.if_else(pa.array(mark), None, columns["dur"])
+            columns["dur"] = None if columns["dur"] is None else pc.if_else(pa.array(mark), None, columns["dur"])
         if process.any() and thread is not None:
             columns["args.tid"] = pc.if_else(pa.array(process), columns["tid"], None)
             columns["tid"] = pc.if_else(pa.array(process), None, columns["tid"])

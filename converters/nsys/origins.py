@@ -172,11 +172,7 @@ class GraphNodes:
         }
         types = {"captured_in": pa.binary()}
         columns = {key: pa.array(values, types.get(key, pa.string())).take(number) for key, values in texts.items()}
-        return {
-            f"args.{key}": column.dictionary_encode()
-            for key, column in columns.items()
-            if column.null_count < len(column)
-        }
+        return {f"args.{key}": column.dictionary_encode() for key, column in columns.items()}
 
     def _count(self, replayed: int, captured: int) -> None:
         """Reports for how much replayed work it is known where its nodes were created."""

@@ -224,9 +224,8 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
         if isinstance(row.get("fileAccessId"), int)
     }
     for block, ids in reading.timed(table, "startedAt", end="endedAt"):
-        start, end = block.take("startedAt"), block.take("endedAt")
-        columns: dict[str, Any] = {"kind": "api", "ts": start, "tid": block.take("threadId"), "cat": "file"}
-        columns["dur"] = None if end is None else pc.subtract(end, start)
+        columns: dict[str, Any] = {"kind": "api", "tid": block.take("threadId"), "cat": "file"}
+        columns |= block.span("startedAt", "endedAt")
         file = block.get("fileAccessId")
         if file is not None:
             encoded = pc.fill_null(file, -1).dictionary_encode()
@@ -320,15 +319,14 @@ def pools(reading: ExportReader, table: str) -> Iterator[Batch]:
 def page_faults(reading: ExportReader, table: str, name: str) -> Iterator[Batch]:
     """Yields page faults of unified memory: an instant for the CPU, a range with several faults for a GPU."""
     for block, ids in reading.timed(table, "start", end="end"):
-        ts, ends = block.take("start"), block.take("end")
         columns: dict[str, Any] = {
+            "kind": "instant" if block.get("end") is None else "range",
+            **block.span("start", "end"),
             **reading.places.work(block),
-            "kind": "instant" if ends is None else "range",
-            "dur": None if ends is None else pc.subtract(ends, ts),
             "name": name,
             "track": "page faults",
         }
-        yield reading.batches.events(block, ids, ts=ts, **columns, **reading.args(block, table))
+        yield reading.batches.events(block, ids, **columns, **reading.args(block, table))
 
 
 def about(source: Source) -> dict[str, list[str]]:

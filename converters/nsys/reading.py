@@ -335,7 +335,7 @@ class ExportReader:
         if short is None:
             return {"name": names}
         shorter = mapped_words(names, lambda name: None if (shortened := short(name)) == name else shortened)
-        return {"name": names} if shorter.null_count == len(block) else {"name": names, "short_name": shorter}
+        return {"name": names, "short_name": shorter}
 
     def args(self, block: Block, table: str, words: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
         """Returns the columns not yet used whose numbers mean words, as arguments with these words.
@@ -345,14 +345,12 @@ class ExportReader:
         columns: dict[str, pa.Array] = {}
         for name, enum in {**_COLUMNS, **(words or {})}.items():
             numbers = block.take(name) if block.is_left(name) else None
-            if numbers is not None and numbers.null_count < len(block):
+            if numbers is not None:
                 columns[f"args.{name}"] = self.enums.column(enum, numbers)
         for name in _TEXTS:
             ids = block.get(name)
             if ids is not None and pa.types.is_int64(ids.type) and block.is_left(name):
-                block.take(name)
-                if ids.null_count < len(block):
-                    columns[f"args.{name}"] = self.strings.column(block, ids)
+                columns[f"args.{name}"] = self.strings.column(block, block.take(name))
         return columns
 
     @staticmethod

@@ -160,9 +160,7 @@ class Details:
             if grid is None or made is None:
                 continue
             known[f"grid_{axis}"] = pc.if_else(items, made.blocks, grid)
-            left = pc.if_else(items, made.left, None)
-            if left.null_count < len(left):
-                known[f"args.grid{axis.upper()}"] = left
+            known[f"args.grid{axis.upper()}"] = pc.if_else(items, made.left, None)
         return known
 
 
@@ -184,15 +182,12 @@ def packets(signal: pa.Array | None) -> dict[str, pa.Array]:
 
 
 def arguments(columns: dict[str, pa.Array | None]) -> dict[str, pa.Array]:
-    """Returns the columns with values as columns of arguments."""
-    found = {}
-    for key, column in columns.items():
-        if column is None:
-            continue
-        values = pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(column.type) else column
-        if values.null_count < len(values):
-            found[f"args.{key}"] = values
-    return found
+    """Returns the columns as columns of arguments, null for empty texts."""
+    return {
+        f"args.{key}": pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(column.type) else column
+        for key, column in columns.items()
+        if column is not None
+    }
 
 
 def _either(first: pa.Array | None, second: pa.Array | None) -> pa.Array | None:

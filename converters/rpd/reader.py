@@ -128,7 +128,7 @@ class Ops(_Table):
             device=device,
             stream=stream,
             correlation=call,
-            **{name: details[name] for name in sorted(details) if details[name].null_count < len(block)},
+            **dict(sorted(details.items())),
         )
 
     def _names(self, block: Block, types: pa.DictionaryArray, kernel: pa.Array | None) -> pa.DictionaryArray:
@@ -192,7 +192,6 @@ class Calls(_Table):
                 yield self._batch(batches, sound)
 
     def _batch(self, batches: BatchBuilder, block: Block) -> Batch:
-        start, end = block.take("start"), block.take("end")
         api = numbered(block)
         called = block.take("apiName_id")
         names = self._texts.column(block, called, required=True)
@@ -211,21 +210,19 @@ class Calls(_Table):
             kinds = pc.if_else(operator, "op", kinds)
             names = pc.if_else(operator, decoded(named), decoded(names))
         starts = self._launches.starts(api)
-        details = self._details.get(pc.if_else(starts, None, api), called)
+        details: dict[str, Any] = {"args.args": texts, **self._details.get(pc.if_else(starts, None, api), called)}
         name = details.pop("kernelName_id", None)
-        if name is not None and name.null_count < len(name):
+        if name is not None:
             details["args.kernelName"] = self._texts.column(block, name)
         return batches.events(
             block,
             self._ids.of(block.numbers),
             kind=kinds,
             name=names,
-            ts=start,
-            dur=pc.subtract(end, start),
+            **block.span("start", "end"),
             pid=block.take("pid"),
             tid=block.take("tid"),
             correlation=pc.if_else(starts, api, None),
-            **{"args.args": texts} if texts is not None and texts.null_count < len(texts) else {},
             cat=self._texts.column(block, block.take("domain_id")),
             **details,
             **_operators(operators),
@@ -274,8 +271,7 @@ def read_monitors(database: Database, table: str, ids: FirstId, conversion: Conv
 
 
 def _batch(batches: BatchBuilder, block: Block, ids: FirstId) -> Batch:
-    start, end = block.take("start"), block.take("end")
-    columns = _values(block.take("value")) | _place(block)
+    columns = _values(block.take("value")) | _place(block) | block.span("start", "end")
     named = block.take("monitorType")
     block.drop("id")
     return batches.events(
@@ -286,8 +282,6 @@ def _batch(batches: BatchBuilder, block: Block, ids: FirstId) -> Batch:
         unit=None
         if named is None
         else pc.if_else(pc.fill_null(pc.is_in(named, value_set=_CLOCKS), False), "MHz", None),
-        ts=start,
-        dur=None if end is None else pc.subtract(end, start),
         **columns,
     )
 
@@ -300,8 +294,7 @@ def _values(column: pa.Array | None) -> dict[str, Any]:
         return {"value": column.cast(pa.float64())}
     plain = pc.fill_null(pc.match_substring_regex(column, _NUMBER), False)
     other = pc.if_else(plain, None, column)
-    found = {"value": pc.if_else(plain, column, None).cast(pa.float64())}
-    return found | ({"args.value": other} if other.null_count < len(other) else {})
+    return {"value": pc.if_else(plain, column, None).cast(pa.float64()), "args.value": other}
 
 
 def _place(block: Block) -> dict[str, Any]:
