@@ -141,9 +141,7 @@ class _Reading:
             if not len(sound):
                 continue
             sound.drop("id")
-            begin, end = sound.take(start), sound.take(stop)
-            place = {"ts": begin, "dur": pc.subtract(end, begin), "pid": sound.take("process_id")}
-            place["tid"] = sound.take("thread_id")
+            place = {**sound.span(start, stop), "pid": sound.take("process_id"), "tid": sound.take("thread_id")}
             numbers = ids.of(sound.numbers)
             if is_work:
                 yield from self._work(table, sound, numbers, place)
@@ -156,7 +154,9 @@ class _Reading:
         """Instances of operators."""
         op = self._op(block)
         shapes = ("input_shapes", "output_shapes", "parameters", "input_names", "output_names")
-        args = {f"args.{key}": _stripped(self._texts.column(block, block.take(f"{key}_id"))) for key in shapes}
+        args: dict[str, Any] = {
+            f"args.{key}": _stripped(self._texts.column(block, block.take(f"{key}_id"))) for key in shapes
+        }
         name = op.pop("op_name", None)
         return self._batches.events(
             block,
@@ -165,15 +165,15 @@ class _Reading:
             name=name,
             short_name=op.pop("args.op_type", None),
             **place,
-            **_present(args | op),
+            **(args | op),
         )
 
     def _calls(self, block: Block, ids: Int64, place: dict[str, Any]) -> Batch:
         """Calls of CUDA's runtime, waits included."""
         name = self._called(block)
-        op = {"args.op_id": self._op(block).get("args.op_id")}
+        op: dict[str, Any] = {"args.op_id": self._op(block).get("args.op_id")}
         block.drop("gpu_start", "gpu_stop", "op_instance", "device_id")
-        return self._batches.events(block, ids, kind="api", name=name, **place, **_present(op))
+        return self._batches.events(block, ids, kind="api", name=name, **place, **op)
 
     def _called(self, block: Block) -> pa.DictionaryArray:
         """The names of calls, without their release."""
@@ -182,10 +182,10 @@ class _Reading:
     def _work(self, table: str, block: Block, ids: Int64, place: dict[str, Any]) -> Iterator[Batch]:
         """Work of the device, and the calls that started it."""
         called = "[launch of a kernel]" if table == _KERNELS else self._called(block)
-        begin, end = block.take("gpu_start"), block.take("gpu_stop")
+        times = block.span("gpu_start", "gpu_stop")
         op = self._op(block)
         op.pop("args.stack_trace", None)
-        columns: dict[str, Any] = {"ts": begin, "dur": pc.subtract(end, begin), "pid": place["pid"], "correlation": ids}
+        columns: dict[str, Any] = {**times, "pid": place["pid"], "correlation": ids}
         columns["device"] = block.take("device_id")
         if table == _KERNELS:
             columns |= {"kind": "kernel", "name": self._texts.column(block, block.take("long_name_id"), required=True)}
@@ -195,7 +195,7 @@ class _Reading:
             columns |= {"bytes": block.take("num_bytes")} | _named(table, block)
         op["args.op_name"] = op.pop("op_name", None)
         block.drop("op_instance")
-        yield self._batches.events(block, ids, **columns, **_present(op))
+        yield self._batches.events(block, ids, **columns, **op)
         yield self._batches.batch(
             "events", ids + 1, kind="api", name=called, timing="measured", correlation=ids, **place
         )
@@ -230,8 +230,8 @@ def _named(table: str, block: Block) -> dict[str, Any]:
     block.drop("copy_kind")
     ways = pa.array([_WAYS.get(kind) for kind in kinds.to_pylist()], pa.string())
     names = pc.fill_null(pc.binary_join_element_wise("[CUDA memcpy ", ways, "]", ""), "[CUDA memcpy]")
-    others = _present({"args.copy_kind": pc.if_else(ways.is_valid(), None, kinds)})
-    return {"kind": "memcpy", "name": names, "copy_kind": ways, **others}
+    others = pc.if_else(ways.is_valid(), None, kinds)
+    return {"kind": "memcpy", "name": names, "copy_kind": ways, "args.copy_kind": others}
 
 
 def _stripped(column: pa.Array | None) -> pa.Array | None:
@@ -241,10 +241,6 @@ def _stripped(column: pa.Array | None) -> pa.Array | None:
     words = pc.utf8_trim_whitespace(column.dictionary)
     words = pc.if_else(pc.is_in(words, pa.array(["", "null", '[""]'])), None, words)
     return pa.DictionaryArray.from_arrays(column.indices, words)
-
-
-def _present(columns: dict[str, Any]) -> dict[str, Any]:
-    return {name: column for name, column in columns.items() if column is not None and column.null_count < len(column)}
 
 
 def _iterations(database: Database, rows: RowBuilder, report: Report) -> None:

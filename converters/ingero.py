@@ -151,9 +151,7 @@ class _Names:
     def containers(self, cgroups: pa.Array) -> dict[str, pa.Array]:
         """The containers of cgroups, as arguments."""
         found = self._cgroups.get(cgroups) if self._cgroups else {}
-        return {
-            f"args.{name}": column for name, texts in found.items() if (column := _other_than("", texts)) is not None
-        }
+        return {f"args.{name}": _other_than("", texts) for name, texts in found.items()}
 
 
 class _Ops:
@@ -220,7 +218,7 @@ def _events(block: Block, ids: FirstId, names: _Names, conversion: Conversion) -
         tid=block.take("tid"),
         bytes=size,
         copy_kind=_WAYS.take(way),
-        **{name: column for name, column in columns.items() if column is not None},
+        **columns,
         **block.rest(),
     )
 
@@ -370,9 +368,8 @@ def _numbers(column: pa.Array | None, rows: int) -> np.ndarray[Any, np.dtype[np.
 
 
 def _other_than(value: int | str, column: pa.Array | None) -> pa.Array | None:
-    """The column with nulls for a value that means nothing; None if nothing is left."""
-    kept = None if column is None else pc.if_else(pc.equal(column, value), None, column)
-    return None if kept is None or kept.null_count == len(kept) else kept
+    """The column with nulls for a value that means nothing."""
+    return None if column is None else pc.if_else(pc.equal(column, value), None, column)
 
 
 def _texts(column: pa.Array | None) -> pa.Array | None:

@@ -91,9 +91,7 @@ def _traced(database: Database, name: str, table: str, ids: FirstId, conversion:
         if not len(sound):
             continue
         sound.drop("__section", "__lane", "DurationNs")
-        begin, end = sound.take(_BEGIN), sound.take(_END)
-        dur = None if end is None else pc.subtract(end, begin)
-        times: dict[str, Any] = {"ts": begin, "dur": dur, "pid": sound.take("pid")}
+        times = {**sound.span(_BEGIN, _END), "pid": sound.take("pid")}
         if name in ("OPS", "COPY"):
             yield _work(batches, sound, ids, times, is_copies=name == "COPY")
         else:
@@ -139,7 +137,7 @@ def _work(batches: BatchBuilder, block: Block, ids: FirstId, times: dict[str, An
         device=block.take("dev-id"),
         stream=block.take("queue-id"),
         **times,
-        **{key: column for key, column in columns.items() if column is not None and column.null_count < len(column)},
+        **columns,
     )
 
 
@@ -151,11 +149,8 @@ def _kind(name: str, *, is_copies: bool) -> str:
 
 
 def _filled(column: pa.Array | None) -> pa.Array | None:
-    """A column of texts without empty ones, None if nothing is left."""
-    if column is None:
-        return None
-    found = pc.if_else(pc.equal(column, ""), None, column)
-    return None if found.null_count == len(found) else found
+    """A column of texts without empty ones."""
+    return None if column is None else pc.if_else(pc.equal(column, ""), None, column)
 
 
 def _dispatches(database: Database, table: str, ids: FirstId, conversion: Conversion) -> Iterator[Batch]:

@@ -44,8 +44,7 @@ def read_spans(reading: AscendReader, table: str, columns: Columns) -> Iterator[
         block = timed(with_whole(found, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
         if not len(block):
             continue
-        start, end = block.take("startNs"), block.take("endNs")
-        own = {"ts": start, "dur": pc.subtract(end, start)} | columns(reading, block)
+        own = block.span("startNs", "endNs") | columns(reading, block)
         if own.pop("at_once", None) is not None:
             own["dur"] = pc.if_else(pc.equal(own["kind"], "instant"), None, own["dur"])
         ids = reading.ids[table].of(block.numbers)

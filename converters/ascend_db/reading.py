@@ -204,9 +204,5 @@ def first_rows(children: Children, keys: pa.Array) -> dict[str, pa.Array]:
 
 
 def arguments(columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns with values as columns of arguments."""
-    return {
-        f"args.{key}": column
-        for key, column in columns.items()
-        if column is not None and column.null_count < len(column)
-    }
+    """The columns as columns of arguments."""
+    return {f"args.{key}": column for key, column in columns.items()}

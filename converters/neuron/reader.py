@@ -83,13 +83,9 @@ class _Reading:
         block = timed(block, self._conversion, "start_ts", "end_ts")
         if not len(block):
             return
-        start, end = block.take("start_ts"), block.take("end_ts")
         block.drop("duration_ns")
-        assert start is not None
-        dur = None if end is None else pc.subtract(end, start)
-        yield self._batches.events(
-            block, self._batches.ids(len(block)), ts=start, dur=dur, **_COLUMNS[table](self, block)
-        )
+        times = block.span("start_ts", "end_ts")
+        yield self._batches.events(block, self._batches.ids(len(block)), **times, **_COLUMNS[table](self, block))
 
     def instructions(self, block: Block) -> dict[str, Any]:
         """An instruction on the track that Neuron Explorer shows it on, else on that of its engine."""

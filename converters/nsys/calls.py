@@ -335,10 +335,10 @@ def _named(reading: ExportReader, block: Block, table: str, rule: _NsysRule, *, 
     used = [name for name in rule.names if (column := block.get(name)) is not None and column.null_count < len(block)]
     ids = block.get(used[0]) if used else None
     if ids is not None and (rule.by is None or not ids.null_count):
-        return reading.name(block, table, *used, short=without_release if short else None)
+        return reading.name(block, *used, short=without_release if short else None)
     names = None
     if ids is not None:
-        names = reading.words(table, used[0]).column(block, block.take(used[0])).cast(pa.string())
+        names = reading.strings.column(block, block.take(used[0])).cast(pa.string())
     else:
         text = block.take("name", "text")
         if text is not None and pa.types.is_string(text.type):

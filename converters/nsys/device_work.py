@@ -113,10 +113,9 @@ Rows = Iterator[tuple[Block, Int64, dict[str, Any]]]
 def _work(reading: ExportReader, table: str, *, each: int = 1, work: bool = True) -> Rows:
     """Yields the rows of a table with their ids and the columns that all work on a device has."""
     for block, ids in reading.timed(table, "start", end="end", each=each):
-        start, place = block.take("start"), reading.places.work(block, work=work)
+        place = reading.places.work(block, work=work)
         columns = {
-            "ts": start,
-            "dur": pc.subtract(block.take("end"), start),
+            **block.span("start", "end"),
             **place,
             "correlation": reading.correlation(block),
             **reading.nodes.columns(block, place.get("pid")),
@@ -130,7 +129,7 @@ def kernels(reading: ExportReader, table: str) -> Iterator[Batch]:
         demangled, mangled = block.get("demangledName"), block.get("mangledName")
         if demangled is not None and mangled is not None and mangled.equals(demangled):
             block.drop("mangledName")
-        columns.update(reading.name(block, table, "demangledName", "shortName", "mangledName"))
+        columns.update(reading.name(block, "demangledName", "shortName", "mangledName"))
         block.drop("shortName")  # without its template arguments, which tell kernels apart
         for what in ("grid", "block"):
             columns.update({f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for axis in "xyz"})

@@ -140,13 +140,12 @@ class Nvtx:
         """Returns the events of rows; `numbers` are their event types."""
         reading = self._reading
         block.drop("eventType")
-        start, end, thread = block.take("start"), block.take("end"), block.get("globalTid")
+        thread = block.get("globalTid")
         mark, process = np.isin(numbers, _MARKS), np.isin(numbers, _PROCESS_RANGES)
-        columns: dict[str, Any] = {"kind": "range", "ts": start, **reading.places.thread(block)}
-        columns["dur"] = None if end is None else pc.subtract(end, start)
+        columns: dict[str, Any] = {"kind": "range", **block.span("start", "end"), **reading.places.thread(block)}
         if mark.any():
             columns["kind"] = words(["range", "instant"], mark)
-            columns["dur"] = None if end is None else pc.if_else(pa.array(mark), None, columns["dur"])
+            columns["dur"] = None if columns["dur"] is None else pc.if_else(pa.array(mark), None, columns["dur"])
         if process.any() and thread is not None:
             columns["args.tid"] = pc.if_else(pa.array(process), columns["tid"], None)
             columns["tid"] = pc.if_else(pa.array(process), None, columns["tid"])
@@ -172,7 +171,7 @@ class Nvtx:
             return text
         if ids is None or ids.null_count == len(block):
             return constant(NO_NAME, len(block)) if text is None else pc.fill_null(text, NO_NAME)
-        registered = self._reading.words(self._table, "textId").column(block, ids)
+        registered = self._reading.strings.column(block, ids)
         if text is None or text.null_count == len(block):
             return pc.fill_null(registered, NO_NAME) if registered.null_count else registered
         return pc.fill_null(pc.coalesce(text, registered.cast(pa.string())), NO_NAME)
@@ -210,7 +209,7 @@ class Nvtx:
         text, ids = block.take("jsonText"), block.take("jsonTextId")
         columns: dict[str, pa.Array] = {}
         if ids is not None and ids.null_count < len(block):
-            registered = self._reading.words(self._table, "jsonTextId").column(block, ids).cast(pa.string())
+            registered = self._reading.strings.column(block, ids).cast(pa.string())
             text = registered if text is None else pc.coalesce(text.cast(pa.string()), registered)
         if text is not None and text.null_count < len(block):
             columns |= parsed(text.cast(pa.string()), tracks)

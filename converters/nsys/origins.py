@@ -22,11 +22,12 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.sqlite import Database
+from ktrace.kit.sqlite.lookup import Texts
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import dump_json
 from ktrace.store.joins import positions
 
-from .typed_columns import NO_NAME, Strings, as_numbers, filled, filled_part
+from .typed_columns import NO_NAME, as_numbers, filled, filled_part
 
 #: The number in place of a missing address, and the mask of an address.
 _NO_ADDRESS, _MASK = -1, (1 << 64) - 1
@@ -37,7 +38,7 @@ _TABLES = ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "SYSCALL
 class Stacks:
     """The stacks of all tables of call chains."""
 
-    def __init__(self, database: Database, conversion: Conversion, strings: Strings) -> None:
+    def __init__(self, database: Database, conversion: Conversion, strings: Texts) -> None:
         self._strings = strings
         self._codes: dict[tuple[tuple[int, int, int], ...], int] = {}
         self._chains: dict[str, tuple[Int64, Int32]] = {}
@@ -140,7 +141,7 @@ class _Place(NamedTuple):
 class GraphNodes:
     """The nodes of a database, read at once; `columns` gives the arguments of the work that they are."""
 
-    def __init__(self, database: Database, conversion: Conversion, strings: Strings) -> None:
+    def __init__(self, database: Database, conversion: Conversion, strings: Texts) -> None:
         self._database, self._conversion, self._strings = database, conversion, strings
         self._of: dict[int, tuple[Int64, Int64]] = {}  # of each process: its nodes, rising, and their places
         self._places: list[_Place] = []
@@ -171,11 +172,7 @@ class GraphNodes:
         }
         types = {"captured_in": pa.binary()}
         columns = {key: pa.array(values, types.get(key, pa.string())).take(number) for key, values in texts.items()}
-        return {
-            f"args.{key}": column.dictionary_encode()
-            for key, column in columns.items()
-            if column.null_count < len(column)
-        }
+        return {f"args.{key}": column.dictionary_encode() for key, column in columns.items()}
 
     def _count(self, replayed: int, captured: int) -> None:
         """Reports for how much replayed work it is known where its nodes were created."""

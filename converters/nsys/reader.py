@@ -27,6 +27,7 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import BatchBuilder
 from ktrace.kit.columnar.dictionaries import constant, mapped_words
 from ktrace.kit.sqlite import opened
+from ktrace.kit.sqlite.lookup import Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
@@ -40,7 +41,7 @@ from .facts import rows_like
 from .nvtx import Nvtx
 from .origins import GraphNodes, Stacks
 from .reading import Enums, ExportReader, NsysTracks
-from .typed_columns import NO_NAME, Strings, filled
+from .typed_columns import NO_NAME, filled
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
@@ -76,7 +77,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 expected=f"a database with {_CUPTI}KERNEL, NVTX_EVENTS or the like",
                 remedy="nsys export --type sqlite -o run.sqlite run.nsys-rep",
             )
-        strings = Strings(database, conversion)
+        table_of_strings = next(iter(database.like("StringIds")), None)
+        for block in database.blocks(table_of_strings, conversion.batch_rows) if table_of_strings else ():
+            conversion.report.used(len(block), outcome="structure")
+        strings = Texts(database, table_of_strings, "id", "value", conversion)
         reading = ExportReader(
             database,
             conversion,
@@ -220,9 +224,8 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
         if isinstance(row.get("fileAccessId"), int)
     }
     for block, ids in reading.timed(table, "startedAt", end="endedAt"):
-        start, end = block.take("startedAt"), block.take("endedAt")
-        columns: dict[str, Any] = {"kind": "api", "ts": start, "tid": block.take("threadId"), "cat": "file"}
-        columns["dur"] = None if end is None else pc.subtract(end, start)
+        columns: dict[str, Any] = {"kind": "api", "tid": block.take("threadId"), "cat": "file"}
+        columns |= block.span("startedAt", "endedAt")
         file = block.get("fileAccessId")
         if file is not None:
             encoded = pc.fill_null(file, -1).dictionary_encode()
@@ -231,7 +234,7 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
             columns["pid"] = pa.array(pids, pa.int64()).take(encoded.indices)
             paths = pa.array([row.get("filePath") for row in files], pa.string())
             columns["args.filePath"] = pa.DictionaryArray.from_arrays(encoded.indices, paths)
-        columns |= reading.name(block, table, "apiCallId")
+        columns |= reading.name(block, "apiCallId")
         columns["bytes"] = block.take("bytesProcessed")
         yield reading.batches.events(block, ids, **columns, **reading.args(block, table, _WORDS))
 
@@ -316,15 +319,14 @@ def pools(reading: ExportReader, table: str) -> Iterator[Batch]:
 def page_faults(reading: ExportReader, table: str, name: str) -> Iterator[Batch]:
     """Yields page faults of unified memory: an instant for the CPU, a range with several faults for a GPU."""
     for block, ids in reading.timed(table, "start", end="end"):
-        ts, ends = block.take("start"), block.take("end")
         columns: dict[str, Any] = {
+            "kind": "instant" if block.get("end") is None else "range",
+            **block.span("start", "end"),
             **reading.places.work(block),
-            "kind": "instant" if ends is None else "range",
-            "dur": None if ends is None else pc.subtract(ends, ts),
             "name": name,
             "track": "page faults",
         }
-        yield reading.batches.events(block, ids, ts=ts, **columns, **reading.args(block, table))
+        yield reading.batches.events(block, ids, **columns, **reading.args(block, table))
 
 
 def about(source: Source) -> dict[str, list[str]]:

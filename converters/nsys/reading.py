@@ -13,7 +13,7 @@ one GPU each both use the ordinal 0. Then the device is the GPU's number in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +23,11 @@ from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import combinations, mapped_words
 from ktrace.kit.sqlite import Database
+from ktrace.kit.sqlite.lookup import Texts
 from ktrace.model.arrays import Int64
 
 from .origins import GraphNodes, Stacks
-from .typed_columns import LOW, NO_NAME, NOTHING, Strings, Words, typed, without
+from .typed_columns import LOW, NO_NAME, NOTHING, typed, without
 
 
 def core_track(number: int) -> str:
@@ -288,13 +289,12 @@ class ExportReader:
     database: Database
     conversion: Conversion
     path: str
-    strings: Strings
+    strings: Texts
     enums: Enums
     places: NsysTracks
     batches: BatchBuilder
     stacks: Stacks
     nodes: GraphNodes
-    _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)
 
     def blocks(self, table: str) -> Iterator[Block]:
         """Yields the rows of a table with the types that their columns should have."""
@@ -326,24 +326,16 @@ class ExportReader:
             if len(good):
                 yield good, self.batches.ids(len(good), each)
 
-    def name(
-        self, block: Block, table: str, *spellings: str, short: Callable[[str], str] | None = None
-    ) -> dict[str, pa.Array]:
+    def name(self, block: Block, *spellings: str, short: Callable[[str], str] | None = None) -> dict[str, pa.Array]:
         """Returns the columns `name` and, with `short`, `short_name` from the first of these columns that exists."""
         ids = block.take(*spellings)
         if ids is None:
             return {"name": pa.repeat(pa.scalar(NO_NAME), len(block)).dictionary_encode()}
-        words = self.words(table, spellings[0], short)
-        names = words.column(block, ids, required=True)
-        shorts = words.short(names)
-        return {"name": names} if shorts is None else {"name": names, "short_name": shorts}
-
-    def words(self, table: str, column: str, short: Callable[[str], str] | None = None) -> Words:
-        """Returns the words of a column of a table."""
-        key = (table, column, short is not None)
-        if key not in self._words:
-            self._words[key] = Words(self.strings, self.conversion, short)
-        return self._words[key]
+        names = self.strings.column(block, ids, required=True)
+        if short is None:
+            return {"name": names}
+        shorter = mapped_words(names, lambda name: None if (shortened := short(name)) == name else shortened)
+        return {"name": names, "short_name": shorter}
 
     def args(self, block: Block, table: str, words: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
         """Returns the columns not yet used whose numbers mean words, as arguments with these words.
@@ -353,14 +345,12 @@ class ExportReader:
         columns: dict[str, pa.Array] = {}
         for name, enum in {**_COLUMNS, **(words or {})}.items():
             numbers = block.take(name) if block.is_left(name) else None
-            if numbers is not None and numbers.null_count < len(block):
+            if numbers is not None:
                 columns[f"args.{name}"] = self.enums.column(enum, numbers)
         for name in _TEXTS:
             ids = block.get(name)
             if ids is not None and pa.types.is_int64(ids.type) and block.is_left(name):
-                block.take(name)
-                if ids.null_count < len(block):
-                    columns[f"args.{name}"] = self.words(table, name).column(block, ids)
+                columns[f"args.{name}"] = self.strings.column(block, block.take(name))
         return columns
 
     @staticmethod

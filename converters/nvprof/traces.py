@@ -268,6 +268,6 @@ def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None)
     return {
         "name": pa.array([each.name for each in found], pa.string()).take(pa.array(codes)),
         "kind": words(kinds, kind),
-        "copy_kind": None if ways.null_count == len(ways) else ways,
+        "copy_kind": ways,
         "correlation": numbers if own is None else pc.coalesce(own, numbers),
     }

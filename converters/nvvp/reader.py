@@ -29,6 +29,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
+from ktrace.store.joins import positions
 
 from .reading import NvvpReader
 from .work import READERS
@@ -62,11 +63,9 @@ class Kernels:
 
     def find(self, correlations: pa.Array) -> Int64:
         """The row of each correlation, -1 for none."""
-        if self._rows is None or not len(self._keys):
+        if self._rows is None:
             return np.full(len(correlations), -1)
-        wanted = correlations.fill_null(-1).to_numpy(zero_copy_only=False)
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.where(self._keys[at] == wanted, at, -1)
+        return positions(correlations.fill_null(-1).to_numpy(zero_copy_only=False), self._keys)
 
     def place(self, rows: Int64) -> dict[str, Any]:
         """Parent, time, device, context, stream of the counters of some rows."""
@@ -190,10 +189,9 @@ def _events(reading: NvvpReader, table: str, block: Block, ids: Int64, ends: Int
     flags, numbers, times = block.take("flags"), block.take("id"), block.take("timestamp")
     assert flags is not None and numbers is not None and times is not None
     begins = pc.not_equal(pc.bit_wise_and(flags, _BEGINS), 0).to_numpy(zero_copy_only=False)
-    at = np.searchsorted(ids, numbers.to_numpy())
-    at[at == len(ids)] = 0
-    found = begins & (ids[at] == numbers.to_numpy()) if len(ids) else np.zeros(len(block), np.bool_)
-    dur = (ends[at] if len(ids) else at) - times.to_numpy()
+    at = positions(numbers.to_numpy(), ids)
+    found = begins & (at >= 0)
+    dur = np.append(ends, 0)[at] - times.to_numpy()
     names = reading.text(block, "name", required=True)
     batch: Batch = reading.events(
         table,

@@ -125,11 +125,6 @@ UNIFIED: dict[int, tuple[str, str | None]] = {
 }
 
 
-def _times(block: Block) -> dict[str, pa.Array]:
-    begin, end = block.take("start"), block.take("end")
-    return {"ts": begin, "dur": pc.subtract(end, begin)}
-
-
 def kernels(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields kernels; CUPTI's names are those of the compiler, mangled."""
     for block in reading.timed(table):
@@ -143,7 +138,7 @@ def kernels(reading: NvvpReader, table: str) -> Iterator[Batch]:
             block,
             kind="kernel",
             name=reading.text(block, "name", required=True),
-            **_times(block),
+            **block.span("start", "end"),
             **reading.place(block),
             **{f"{part}_{axis}": block.take(f"{part}{axis.upper()}") for part in ("grid", "block") for axis in "xyz"},
             registers=number(block.take("registersPerThread"), 1 << 31),
@@ -169,7 +164,7 @@ def copies(reading: NvvpReader, table: str) -> Iterator[Batch]:
             name=name,
             copy_kind=ways,
             bytes=block.take("bytes"),
-            **_times(block),
+            **block.span("start", "end"),
             **block_place,
             **memories,
         )
@@ -184,7 +179,7 @@ def sets(reading: NvvpReader, table: str) -> Iterator[Batch]:
             kind="memset",
             name="[CUDA memset]",
             bytes=block.take("bytes"),
-            **_times(block),
+            **block.span("start", "end"),
             **reading.place(block),
         )
 
@@ -198,7 +193,7 @@ def unified(reading: NvvpReader, table: str) -> Iterator[Batch]:
             block, "counterKind", {number: name for number, (name, _) in UNIFIED.items()}, "[Unified Memory]"
         )
         ways = pa.array([UNIFIED.get(number, ("", None))[1] for number in numbers.to_pylist()], pa.string())
-        times = _times(block)
+        times = block.span("start", "end")
         at_once = pc.equal(times["dur"], 0).to_numpy(zero_copy_only=False)
         copied = present(ways)
         kind = np.where(copied, "memcpy", np.where(at_once, "instant", "range"))
@@ -247,7 +242,7 @@ def waits(reading: NvvpReader, table: str) -> Iterator[Batch]:
             block,
             kind="sync",
             name="Synchronize" if names is None else names,
-            **_times(block),
+            **block.span("start", "end"),
             **reading.place(block),
         )
 
@@ -265,7 +260,7 @@ def calls(reading: NvvpReader, table: str) -> Iterator[Batch]:
             name="[no name]" if names is None else names,
             cat="CUDA driver" if driver else "CUDA runtime",
             tid=block.take("threadId"),
-            **_times(block),
+            **block.span("start", "end"),
             **{name: column for name, column in reading.place(block).items() if name in ("pid", "correlation")},
             **{"args.cbid": numbers},
         )
@@ -276,7 +271,12 @@ def overheads(reading: NvvpReader, table: str) -> Iterator[Batch]:
     for block in reading.timed(table):
         names = reading.word(block, "overheadKind", OVERHEADS, "Overhead")
         yield reading.events(
-            table, block, kind="overhead", name="Overhead" if names is None else names, pid=reading.pid, **_times(block)
+            table,
+            block,
+            kind="overhead",
+            name="Overhead" if names is None else names,
+            pid=reading.pid,
+            **block.span("start", "end"),
         )
 
 

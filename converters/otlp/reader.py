@@ -29,6 +29,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import POINT_KINDS, Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
+from ktrace.store.joins import positions
 from ktrace.store.vocabulary import Interner
 
 from . import messages
@@ -94,10 +95,7 @@ class SpanTracks:
 
     def _find(self, keys: Int64) -> Int64:
         """The row of each key, -1 where there is none."""
-        if not len(self._keys):
-            return np.full(len(keys), -1, np.int64)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[at] == keys, self._order[at], -1)
+        return np.append(self._order, -1)[positions(keys, self._keys)]
 
     def row_of(self, trace: str, span: str) -> int:
         """The row of a span, -1 if it isn't in the file."""

@@ -21,7 +21,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
 from .places import Ids, json_object, plain
-from .slices import Tables, with_values
+from .slices import Tables
 
 #: Greatest number of rows of one event that are kept together.
 _MOST = 1 << 20
@@ -134,7 +134,7 @@ class Counters:
             "unit": pc.if_else(pc.equal(symbols, ""), None, symbols),
             "value": pa.array(total),
         }
-        table = pa.table(with_values(columns))
+        table = pa.table(columns)
         if means is not None and len(at := np.flatnonzero(units)):
             derived = table.take(at)
             derived = derived.set_column(derived.schema.get_field_index("name"), "name", means.take(pa.array(at)))
@@ -161,11 +161,7 @@ class Counters:
             "args.is_derived": pc.if_else(is_derived, 1, pa.scalar(None, pa.int64())),
             "args.expression": pc.if_else(is_derived, _texts(self._about, "expression"), None),
         }
-        return {
-            name: Ids(ids_there, column).of(numbers)
-            for name, column in facts.items()
-            if column.null_count < len(column)
-        }
+        return {name: Ids(ids_there, column).of(numbers) for name, column in facts.items()}
 
     def _named(self, kept: pa.Table) -> pa.Array:
         numbers = plain(kept["pmc_id"])

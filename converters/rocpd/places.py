@@ -290,9 +290,7 @@ class RocpdTracks:
         if columns["stream"] is not None and device is not None and place["pid"] is not None:
             host = place["host"] if place["host"] is not None else pa.nulls(len(device), pa.string())
             self._seen |= dict.fromkeys(combinations([host, place["pid"], device, columns["stream"]]))
-        return {
-            name: column for name, column in columns.items() if column is not None and column.null_count < len(column)
-        }
+        return columns
 
     def facts(self, rows: RowBuilder) -> None:
         """Adds the names of the streams with work."""
@@ -329,4 +327,4 @@ def linked(event: Columns) -> Columns:
     columns = {"cat": event.get("cat"), "correlation": stack, "args.parent_stack_id": parent}
     is_id = outer is not None and pa.types.is_integer(outer.type)  # one beyond 2^63 is stored as a float
     columns["external_id" if is_id else "args.correlation_id"] = outer
-    return {name: column for name, column in columns.items() if column is not None and column.null_count < len(column)}
+    return columns

@@ -31,7 +31,7 @@ from ktrace.model.row_builder import RowBuilder
 
 from .counters import Counters
 from .places import EVENT_TABLES, LOOKED_UP, TEXTS, WHOLE, Columns, ProcessTables, json_object, process_tables
-from .slices import TableReader, Tables, json_cells, unpacked, with_values
+from .slices import TableReader, Tables, json_cells, unpacked
 from .work import Allocations, Copies, Kernels
 
 #: Part of a category -> the kind of its regions; the first match wins, other categories are ranges.
@@ -111,7 +111,7 @@ class Samples:
             kind="instant" if stacks is None else pc.if_else(stacks.is_valid(), "sample", "instant"),
             ts=block.take("timestamp"),
             tid=common["place"]["tid"],
-            **with_values(common["columns"] | with_messages(names, common["event"].get("extdata"))),
+            **(common["columns"] | with_messages(names, common["event"].get("extdata"))),
         )
 
 

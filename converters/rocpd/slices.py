@@ -138,23 +138,11 @@ class Tables:
         extras = {f"args.{name}": json_cells(event.get(name)) for name in ("call_stack", "line_info")}
         extras["args.extdata"] = json_cells(block.take("extdata"))
         columns = {"host": place["host"], "pid": place["pid"], "args": texts, **linked(event), **extras}
-        kept = {name: column for name, column in columns.items() if column is not None}
-        return {"place": place, "event": event, "columns": kept}
+        return {"place": place, "event": event, "columns": columns}
 
     def spans(self, kind: str, block: Block, columns: Columns) -> Batch:
-        """Returns the rows of a kind from `start` to `end`, with those of these columns that have values."""
-        start, end = block.take("start"), block.take("end")
-        ids = self.ids_of(kind, block.numbers)
-        return self.batches.events(block, ids, ts=start, dur=pc.subtract(end, start), **with_values(columns))
-
-
-def with_values(columns: Columns) -> Columns:
-    """Returns the columns that aren't null in all rows."""
-    return {
-        name: column
-        for name, column in columns.items()
-        if isinstance(column, str) or (column is not None and column.null_count < len(column))
-    }
+        """Returns the rows of a kind from `start` to `end`, with these columns."""
+        return self.batches.events(block, self.ids_of(kind, block.numbers), **block.span("start", "end"), **columns)
 
 
 def json_cells(column: pa.Array | None) -> pa.Array | None:

@@ -119,7 +119,7 @@ class _Reader:
         """Returns dispatches as kernels with these ids."""
         columns = self._common(block) | self._kernel(block)
         self._counters.remember(block, ids, columns)
-        return self._batches.events(block, ids, **{key: value for key, value in columns.items() if _has_values(value)})
+        return self._batches.events(block, ids, **columns)
 
     def _batch(self, name: str, block: Block) -> Batch:
         ids = self._batches.ids(len(block))
@@ -142,7 +142,7 @@ class _Reader:
             columns["dur"] = pc.if_else(point, None, columns["dur"])
         elif columns.get("dur") is None:
             columns["kind"] = "instant"
-        return self._batches.events(block, ids, **{key: value for key, value in columns.items() if _has_values(value)})
+        return self._batches.events(block, ids, **columns)
 
     def _common(self, block: Block) -> Columns:
         """Time, process, category, correlation: columns that records of all kinds have."""
@@ -265,10 +265,6 @@ class _Reader:
             columns["args.function"] = pc.if_else(texts.is_valid(), columns["name"].dictionary_decode(), None)
             columns["name"] = pc.coalesce(texts, columns["name"].dictionary_decode())
         return columns
-
-
-def _has_values(value: object) -> bool:
-    return not isinstance(value, pa.Array) or value.null_count < len(value)
 
 
 def _short(name: str, symbol: dict[str, Any]) -> str | None:

@@ -21,6 +21,7 @@ from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.store.joins import positions
 
 #: Arguments of a kernel's launch and of a copy that have no column.
 _OF_KERNEL = ("privateSegmentSize", "kernelArgAddress", "aquireFence", "releaseFence")
@@ -34,6 +35,9 @@ _PACKET = (
     r"^hwq=(?P<hwq>0x[0-9a-f]{1,16}) wg=(?P<block_x>\d{1,10}),(?P<block_y>\d{1,10}),(?P<block_z>\d{1,10})"
     r" grid=(?P<grid_x>\d{1,10}),(?P<grid_y>\d{1,10}),(?P<grid_z>\d{1,10})$"
 )
+
+#: The op of a row without an id: less than any.
+_NO_OP = -(1 << 63)
 
 #: Spelling in schema version 1 -> in version 2.
 _SPELLED = {"gridz": "gridZ"}
@@ -51,6 +55,7 @@ class Launches:
         first[1:] = self._op[order[1:]] != self._op[order[:-1]]
         self._further = np.sort(order[~first])
         self._first = order[first]
+        self._launched = self._op[self._first]
         self._launching = pa.array(self._api).unique()
 
     def _read(self, table: str | None) -> tuple[Int64, Int64, Int64]:
@@ -73,8 +78,8 @@ class Launches:
 
     def of(self, op: pa.Int64Array) -> pa.Int64Array:
         """The call that started each op, null for none."""
-        at = pc.index_in(op, value_set=pa.array(self._op[self._first]))
-        return pa.array(self._api[self._first]).take(at)
+        at = positions(op.fill_null(_NO_OP).to_numpy(), self._launched)
+        return pa.array(self._api[self._first[at]] if len(self._first) else at, mask=at < 0)
 
     def starts(self, api: pa.Int64Array) -> pa.BooleanArray:
         """Whether each call started an op."""
@@ -155,9 +160,7 @@ class Details:
             if grid is None or made is None:
                 continue
             known[f"grid_{axis}"] = pc.if_else(items, made.blocks, grid)
-            left = pc.if_else(items, made.left, None)
-            if left.null_count < len(left):
-                known[f"args.grid{axis.upper()}"] = left
+            known[f"args.grid{axis.upper()}"] = pc.if_else(items, made.left, None)
         return known
 
 
@@ -179,15 +182,12 @@ def packets(signal: pa.Array | None) -> dict[str, pa.Array]:
 
 
 def arguments(columns: dict[str, pa.Array | None]) -> dict[str, pa.Array]:
-    """Returns the columns with values as columns of arguments."""
-    found = {}
-    for key, column in columns.items():
-        if column is None:
-            continue
-        values = pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(column.type) else column
-        if values.null_count < len(values):
-            found[f"args.{key}"] = values
-    return found
+    """Returns the columns as columns of arguments, null for empty texts."""
+    return {
+        f"args.{key}": pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(column.type) else column
+        for key, column in columns.items()
+        if column is not None
+    }
 
 
 def _either(first: pa.Array | None, second: pa.Array | None) -> pa.Array | None:

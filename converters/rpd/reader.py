@@ -93,7 +93,6 @@ class Ops(_Table):
         }
         kernel = details.pop("kernelName_id", None)
         types = self._texts.column(block, block.take("opType_id"), required=True)
-        assert types is not None
         names = self._names(block, types, kernel)
         words = types.dictionary.to_pylist()
         ways = pa.array([copy_kind(word) for word in words], pa.string()).take(types.indices)
@@ -129,7 +128,7 @@ class Ops(_Table):
             device=device,
             stream=stream,
             correlation=call,
-            **{name: details[name] for name in sorted(details) if details[name].null_count < len(block)},
+            **dict(sorted(details.items())),
         )
 
     def _names(self, block: Block, types: pa.DictionaryArray, kernel: pa.Array | None) -> pa.DictionaryArray:
@@ -138,7 +137,6 @@ class Ops(_Table):
         names = pa.nulls(len(block), pa.string()) if described is None else nonempty(described)
         if names.null_count and kernel is not None and kernel.null_count < len(kernel):
             called = self._texts.column(block, kernel)
-            assert called is not None
             names = pc.coalesce(names, nonempty(called))
         return encoded(pc.coalesce(names, types.dictionary_decode()))
 
@@ -194,13 +192,11 @@ class Calls(_Table):
                 yield self._batch(batches, sound)
 
     def _batch(self, batches: BatchBuilder, block: Block) -> Batch:
-        start, end = block.take("start"), block.take("end")
         api = numbered(block)
         called = block.take("apiName_id")
         names = self._texts.column(block, called, required=True)
         arguments = self._texts.column(block, block.take("args_id"))
         texts = None if arguments is None else nonempty(arguments)
-        assert names is not None
         kinds = pa.array([_kind(name) for name in names.dictionary.to_pylist()]).take(names.indices)
         if texts is not None:
             marker = pc.and_(pc.equal(kinds, "range"), texts.is_valid())
@@ -214,21 +210,19 @@ class Calls(_Table):
             kinds = pc.if_else(operator, "op", kinds)
             names = pc.if_else(operator, decoded(named), decoded(names))
         starts = self._launches.starts(api)
-        details = self._details.get(pc.if_else(starts, None, api), called)
+        details: dict[str, Any] = {"args.args": texts, **self._details.get(pc.if_else(starts, None, api), called)}
         name = details.pop("kernelName_id", None)
-        if name is not None and name.null_count < len(name):
+        if name is not None:
             details["args.kernelName"] = self._texts.column(block, name)
         return batches.events(
             block,
             self._ids.of(block.numbers),
             kind=kinds,
             name=names,
-            ts=start,
-            dur=pc.subtract(end, start),
+            **block.span("start", "end"),
             pid=block.take("pid"),
             tid=block.take("tid"),
             correlation=pc.if_else(starts, api, None),
-            **{"args.args": texts} if texts is not None and texts.null_count < len(texts) else {},
             cat=self._texts.column(block, block.take("domain_id")),
             **details,
             **_operators(operators),
@@ -277,8 +271,7 @@ def read_monitors(database: Database, table: str, ids: FirstId, conversion: Conv
 
 
 def _batch(batches: BatchBuilder, block: Block, ids: FirstId) -> Batch:
-    start, end = block.take("start"), block.take("end")
-    columns = _values(block.take("value")) | _place(block)
+    columns = _values(block.take("value")) | _place(block) | block.span("start", "end")
     named = block.take("monitorType")
     block.drop("id")
     return batches.events(
@@ -289,8 +282,6 @@ def _batch(batches: BatchBuilder, block: Block, ids: FirstId) -> Batch:
         unit=None
         if named is None
         else pc.if_else(pc.fill_null(pc.is_in(named, value_set=_CLOCKS), False), "MHz", None),
-        ts=start,
-        dur=None if end is None else pc.subtract(end, start),
         **columns,
     )
 
@@ -303,8 +294,7 @@ def _values(column: pa.Array | None) -> dict[str, Any]:
         return {"value": column.cast(pa.float64())}
     plain = pc.fill_null(pc.match_substring_regex(column, _NUMBER), False)
     other = pc.if_else(plain, None, column)
-    found = {"value": pc.if_else(plain, column, None).cast(pa.float64())}
-    return found | ({"args.value": other} if other.null_count < len(other) else {})
+    return {"value": pc.if_else(plain, column, None).cast(pa.float64()), "args.value": other}
 
 
 def _place(block: Block) -> dict[str, Any]:

@@ -33,6 +33,7 @@ import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.masks import NameTest, words_in
+from ktrace.store.joins import positions
 
 SYNC = re.compile(
     r"(?:REMOTE_)?(?:EVENT|NOTIFY|Notify|CAPTURE)[_ ]?(?:RECORD|WAIT|RESET|Record|Wait)?(?:_SQE|_EX)?"
@@ -108,10 +109,10 @@ class TaskIndex:
         if not len(self._starts):
             return np.zeros(len(starts), np.bool_)
         codes, occur = self._codes(keys)
-        numbers = np.minimum(np.searchsorted(self._tasks, codes), len(self._tasks) - 1)
+        numbers = positions(codes, self._tasks)
         begins, beyond = (np.searchsorted(self._starts, times) for times in (starts, ends))
         first, last = (np.searchsorted(self._places, numbers * (len(self._starts) + 1) + at) for at in (begins, beyond))
-        found: Bools = occur & (self._tasks[numbers] == codes) & (last > first)
+        found: Bools = occur & (numbers >= 0) & (last > first)
         return found
 
 

@@ -132,11 +132,8 @@ def sorted_by(group: Integers, groups: int) -> Int64:
 
 def is_among(values: Int64, members: Int64) -> Bools:
     """Which values are among the members: `np.isin` hashes them, which takes many times as long for ids of rows."""
-    if not len(members):
-        return np.zeros(len(values), np.bool_)
     rising = members if np.all(members[1:] >= members[:-1]) else np.sort(members)
-    result: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
-    return result
+    return isin_sorted(values, rising)
 
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:

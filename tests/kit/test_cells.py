@@ -11,6 +11,7 @@ import pytest
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import BatchBuilder, Block
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows
 from ktrace.kit.columnar.text_cells import (
     argument,
@@ -118,3 +119,17 @@ def test_typed_blocks_keep_what_fields_cannot_hold(tmp_path: Path) -> None:
         "args.Stream": ["default", None],
     }
     assert report.issues["rounded"].places == [("line 4", "$ts")]
+
+
+def test_columns_without_a_value_are_left_out_of_a_batch() -> None:
+    """Also one that a reader made: a column of the source with its name keeps it."""
+    cells = {"start": [5, 9], "end": [7, 9], "x": [1, 2]}
+    block = Block("t row", pa.array([1, 2]), {name: pa.array(column) for name, column in cells.items()})
+    batches = BatchBuilder(Conversion(Report()))
+    empty = pa.nulls(2, pa.int64())
+    columns = {"device": empty, "args.x": empty, "args.y": pa.array([None, 3])}
+    batch = batches.events(block, batches.ids(2), kind="kernel", name="gemm", **block.span("start", "end"), **columns)
+    assert [name for name in ("device", "args.x", "args.y", "args.x#2") if batch.has(name)] == ["args.x", "args.y"]
+    assert batch.column("args.x").to_pylist() == [1, 2]
+    assert (batch.column("ts").to_pylist(), batch.column("dur").to_pylist()) == ([5, 9], [2, 0])
+    assert block.span("begin", "stop") == {"ts": None, "dur": None}

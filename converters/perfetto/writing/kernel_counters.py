@@ -20,7 +20,7 @@ from ktrace.kit.timelines import plain
 from ktrace.model.arrays import AnyArray, Bools, Int64
 from ktrace.model.batch import EventRows
 from ktrace.model.masks import present, words_in
-from ktrace.store.joins import group_start_mask
+from ktrace.store.joins import find, group_start_mask
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS
@@ -214,7 +214,8 @@ def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
         child = np.flatnonzero(counter & present(batch.column("parent")))
         kernels = np.flatnonzero(stage)
         parent = pc.fill_null(batch.column("parent"), 0).to_numpy(zero_copy_only=False)[child]
-        kernel[child] = _find(source[child], parent, source[kernels], batch.column("id").to_numpy()[kernels], kernels)
+        of_kernel = find([source[child], parent], [source[kernels], batch.column("id").to_numpy()[kernels]])
+        kernel[child] = np.append(kernels, -1)[of_kernel]
         ts = batch.column("ts").to_numpy()
         kernel[(kernel >= 0) & (ts[kernel] != ts)] = -1
     return KernelMetrics(kernel >= 0, kernel)
@@ -237,14 +238,3 @@ def launch_arguments(batch: EventRows, metrics: KernelMetrics, rows: Int64) -> d
         measured[metrics.kernel[which[mine]]] = values[mine]
         found[shown] = pa.array(measured[rows], mask=np.isnan(measured[rows]))
     return {name: column for name, column in found.items() if column.null_count < len(column)}
-
-
-def _find(source: Int64, id_: Int64, known_source: Int64, known_id: Int64, rows: Int64) -> Int64:
-    """Returns for each (source, id) the row that has it among the known ones; -1 if none has."""
-    order = np.lexsort((known_id, known_source))
-    keys = np.empty(len(order), [("source", "i8"), ("id", "i8")])
-    keys["source"], keys["id"] = known_source[order], known_id[order]
-    wanted = np.empty(len(id_), keys.dtype)
-    wanted["source"], wanted["id"] = source, id_
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, rows[order][at], -1)

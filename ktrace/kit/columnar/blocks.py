@@ -82,6 +82,11 @@ class Block:
         self._taken.add(name)
         return self._columns[name]
 
+    def span(self, start: str, end: str) -> dict[str, Any]:
+        """Takes the columns of two times: `ts`, and `dur`, None without a column of ends."""
+        begin, last = self.take(start), self.take(end)
+        return {"ts": begin, "dur": None if last is None else pc.subtract(last, begin)}
+
     def drop(self, *names: str) -> None:
         """Takes columns without using them, because their content is known from elsewhere."""
         for name in names:
@@ -222,7 +227,8 @@ class BatchBuilder:
         ids = batches.ids(len(block))
         yield batches.events(block, ids, kind="kernel", name=names, ts=start, dur=dur, device=block.take("deviceId"))
 
-    A column may be an Arrow array, a numpy array, a text or number for all rows, or None for absent.
+    A column may be an Arrow array, a numpy array, a text or number for all rows, or None for absent. One that is null
+    everywhere is left out.
     """
 
     def __init__(self, conversion: Conversion, first_id: int = 1) -> None:
@@ -239,11 +245,13 @@ class BatchBuilder:
     def events(self, block: Block, ids: Int64, *, timing: str = "measured", **columns: Any) -> Batch:
         """Returns the block's rows as events and counts them as used."""
         self._report.used(len(block))
+        columns = _with_values(columns)
         return self.batch("events", ids, timing=timing, **columns, **_beside(columns, block.rest()))
 
     def summaries(self, block: Block, ids: Int64, *, metric: str = "duration", **columns: Any) -> Batch:
         """Returns the block's rows as summaries and counts them as used."""
         self._report.used(len(block))
+        columns = _with_values(columns)
         return self.batch("summaries", ids, metric=metric, **columns, **_beside(columns, block.rest()))
 
     def batch(self, record: str, ids: Int64, **columns: Any) -> Batch:
@@ -251,17 +259,16 @@ class BatchBuilder:
         rows = len(ids)
         schema = arrow_schema(record)
         arrays = {"source": constant(self._label, rows), "id": pa.array(ids)}
-        for name, value in columns.items():
-            if value is not None:
-                kind = schema.field(name).type if name in schema.names else None
-                try:
-                    arrays[name] = _array(value, rows, kind)
-                except pa.ArrowInvalid:
-                    arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
-                    kept = arrays[f"args.${name}"]
-                    first = pc.index(kept.is_valid(), True).as_py()
-                    where = f"record {ids[first]}"
-                    self._report.issue("misfit", where, f"{name}: {kept[first]}", len(kept) - kept.null_count)
+        for name, value in _with_values(columns).items():
+            kind = schema.field(name).type if name in schema.names else None
+            try:
+                arrays[name] = _array(value, rows, kind)
+            except pa.ArrowInvalid:
+                arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
+                kept = arrays[f"args.${name}"]
+                first = pc.index(kept.is_valid(), True).as_py()
+                where = f"record {ids[first]}"
+                self._report.issue("misfit", where, f"{name}: {kept[first]}", len(kept) - kept.null_count)
         if (counts := arrays.get("count")) is not None and pc.any(negative := pc.less(counts, 0)).as_py():
             arrays["count"] = pc.if_else(negative, None, counts)
             arrays["args.$count"] = pc.if_else(negative, counts, None)
@@ -279,6 +286,15 @@ class BatchBuilder:
         if names is None:
             return constant("[no name]", rows)
         return pc.fill_null(names.dictionary_decode() if pa.types.is_dictionary(names.type) else names, "[no name]")
+
+
+def _with_values(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns that aren't null in all rows."""
+    return {
+        name: value
+        for name, value in columns.items()
+        if value is not None and not (isinstance(value, pa.Array) and 0 < len(value) == value.null_count)
+    }
 
 
 def _narrowed(value: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:

@@ -223,13 +223,12 @@ class OtherRows:
         else:
             block = timed(executed(block, self._conversion, "<ts>", "<end>"), self._conversion, "<ts>", "<end>")
         ids = self._first + block.numbers.to_numpy() * IDS
-        begin, end, pid = block.take("<ts>"), block.take("<end>"), block.take("<pid>")
+        pid = block.take("<pid>")
         columns: dict[str, Any] = {
             "host": self._host,
             "pid": self._pid if pid is None else pid,
             "tid": block.take("<tid>"),
-            "ts": begin,
-            "dur": None if end is None else pc.subtract(end, begin),
+            **block.span("<ts>", "<end>"),
             "cat": block.take("<cat>"),
             "name": block.take("<name>"),
             "correlation": nonzero(block.take("<correlation>")),
@@ -297,7 +296,7 @@ def _operations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "kind": kinds,
         "name": pc.fill_null(named, ""),
-        "short_name": None if short is None or short.null_count == len(short) else short,
+        "short_name": short,
         "copy_kind": ways,
         "args.Operation": None
         if names is None

@@ -405,9 +405,7 @@ class DispatchRows:
 
     def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
         """Where and when kernels ran, and their other columns."""
-        place = self._place(block)
-        begin, end = block.take("<ts>"), block.take("<end>")
-        place |= {"ts": begin, "dur": pc.subtract(end, begin)}
+        place = self._place(block) | block.span("<ts>", "<end>")
         total = block.take("<total>")
         if total is not None and (other := pc.fill_null(pc.not_equal(total, place["dur"]), False)).true_count:
             place_total = pc.if_else(other, total, pa.scalar(None, pa.int64()))
@@ -445,9 +443,7 @@ class DispatchRows:
         columns: dict[str, Any] = {"kind": "kernel", "name": name, "registers": block.take("<registers>")}
         columns |= {"cat": block.take("<cat>"), "shared_memory": block.take("<shared>")}
         columns |= {self._args[name]: block.take(f"<{name}>") for name in ("dispatch", "tid")}
-        short = short_names(name)
-        if short.null_count < len(short):
-            columns["short_name"] = short
+        columns["short_name"] = short_names(name)
         if correlation is not None:
             columns["correlation"] = nonzero(correlation)
         for axis in ("_x", "_y", "_z", ""):
@@ -461,8 +457,7 @@ class DispatchRows:
             columns[f"block{to}"] = workgroup
             if found is not None:
                 columns[f"grid{to}"] = found.blocks
-                if found.left.null_count < len(found.left):
-                    columns[self._args[f"grid{axis}"]] = found.left
+                columns[self._args[f"grid{axis}"]] = found.left
         return columns
 
     def _untimed_launch(self, block: Block) -> dict[str, Any]:

@@ -11,7 +11,8 @@ rocpd_arg   rows 1-16,384        event_id 1 ... 4,096
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,9 @@ _OF_A_BLOCK = 512 << 20
 
 #: Rows read for each wanted one, at most; if it would be more, the wanted rows are queried by their keys.
 _SPREAD = 8
+
+#: Strings of single ids that are kept.
+_CACHED = 1 << 16
 
 #: An id that means "no id".
 _NOTHING = -(1 << 63)
@@ -67,6 +71,14 @@ class Lookup:
             unique = np.unique(wanted.to_numpy()).tolist()
             parts = self._database.among(self._table, self._key, unique, self._columns, self._where)
         return aligned(keys, parts, self._key, self._database.expanded)
+
+    def value(self, key: int) -> Any:
+        """The first of the columns in the row with one key, None without such a row."""
+        if not self._columns:
+            return None
+        where = both(f"{quoted_name(self._key)} = ?", self._where)
+        sql = f"SELECT {quoted_name(self._columns[0])} FROM {quoted_name(self._table)} WHERE {where} LIMIT 1"
+        return next((value for (value,) in self._database.query(self._table, sql, (key,))), None)
 
 
 def both(*conditions: str) -> str:
@@ -193,9 +205,15 @@ class Texts:
         self._lookup = Lookup(database, table, key, [column], where) if table else None
         self._column = column
         self._report, self._expanded = conversion.report, conversion.expanded
+        self.text = lru_cache(_CACHED)(self._read_text)
 
-    def column(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.DictionaryArray | None:
-        """Returns the string of each row; null for a null.
+    def _read_text(self, number: object) -> str | None:
+        """The string of one id, None if there is none."""
+        word = self._lookup.value(number) if self._lookup and type(number) is int else None
+        return None if word is None else _word(word)
+
+    def column(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> Any:
+        """Returns the string of each row as a dictionary column, null for a null; None without ids, unless `required`.
 
         An id without a string is reported and becomes "[string 1234]"; if `required`, a null becomes "[no name]".
         """

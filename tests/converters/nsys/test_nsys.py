@@ -541,7 +541,7 @@ def test_names_that_the_file_has_not_got(tmp_path: Path) -> None:
     assert [row["name"] for row in of(trace, "kernel")] == ["good", "[string 77]", "[string 77]", "[no name]"]
     issue = trace.report.issues["missing-string"]
     assert issue.rows == 3
-    assert (f"{CUPTI}KERNEL row 2", "string 77") in issue.places
+    assert (f"{CUPTI}KERNEL row 2", "[string 77]") in issue.places
 
 
 def test_nulls_where_none_belong(tmp_path: Path) -> None:
