@@ -160,17 +160,17 @@ def _page(rows: str, folder: Path, title: str, formats: str) -> tuple[bytes, Spa
         return page.encode(), part, overview.length
 
 
-def _part(overview: Overview, path: str, room: int) -> tuple[Span, bytes]:
-    """The middle of the trace, as much of it as takes at most `room` bytes packed; and these bytes."""
+def _part(overview: Overview, path: str, most: int) -> tuple[Span, bytes]:
+    """The middle of the trace, as much of it as takes at most `most` bytes packed; and these bytes."""
     share = min(1.0, _ROWS / overview.stored.rows)
     while True:
         edge = int(overview.length * (1 - share) / 2)
         part = (edge, overview.length - edge)
         window(overview, part if edge else None, path)
         packed = gzip.compress(Path(path).read_bytes(), mtime=0)
-        if len(packed) <= room or part[1] - part[0] <= 1:
+        if len(packed) <= most or part[1] - part[0] <= 1:
             return part, packed
-        share *= min(0.9 * room / len(packed), 0.9)
+        share *= min(0.9 * most / len(packed), 0.9)
 
 
 def _redaction(path: Path) -> Redaction:
