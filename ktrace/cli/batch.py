@@ -117,12 +117,7 @@ def command(
         _interrupted(ctx, f"to convert the inputs that aren't in {output} yet")
     if format_ == "json":
         put_answer("batch", account.to_dict())
-    tell_issues(account.finding)
-    for reason in account.failed.values():
-        first, *rest = reason.split("\n")
-        print_line(f"failed: {first}", err=True)
-        for line in [] if telling.told else rest:
-            print_line(line, err=True)
+    _tell_failed(account, told=telling.told)
     print_line(f"{output}: {account.line()}", err=True)
     if cut := sum("cut" in manifest.issues for manifest in (*account.done, *account.kept)):
         print_line(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
@@ -161,12 +156,20 @@ def _fleet(
         )
     else:
         write_stdout(screen(answer, width=width(), colour=colour()))
-    tell_issues(account.finding)
-    for reason in account.failed.values():
-        print_line(f"failed: {reason}", err=True)
+    _tell_failed(account, told=telling.told)
     print_line(f"{output.rstrip('/')}/{PAGE}: {account.line()}", err=True)
     if account.failed:
         ctx.exit(1)
+
+
+def _tell_failed(account: BatchReport | FleetReport, *, told: bool) -> None:
+    """Lists the files that aren't traces and the inputs that failed; why, unless that was `told` already."""
+    tell_issues(account.finding)
+    for reason in account.failed.values():
+        first, *rest = reason.split("\n")
+        print_line(f"failed: {first}", err=True)
+        for line in [] if told else rest:
+            print_line(line, err=True)
 
 
 def _interrupted(ctx: click.Context, what: str) -> NoReturn:
@@ -211,19 +214,15 @@ class _Telling:
             self._task = self._bar.add_task(self._doing, total=account.found, failed="")
             self._bar.start()
         failed_text = f"{len(account.failed):,} failed" if account.failed else ""
-        self._bar.update(self._task, completed=_settled(account), failed=failed_text)
+        self._bar.update(self._task, completed=account.settled, failed=failed_text)
         self._bar.refresh()
-
-
-def _settled(account: BatchReport | FleetReport) -> int:
-    return len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
 
 
 def _tell(outcome: Outcome, account: BatchReport | FleetReport) -> None:
     """Prints a line for an input that is done, or the reason why it failed."""
     from ktrace.fleet.batch import BatchReport
 
-    number = _settled(account)
+    number = account.settled
     if outcome.reason:
         for line in f"[{number}/{account.found}] failed: {outcome.reason}".split("\n"):
             print_line(line, err=True)

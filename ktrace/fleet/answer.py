@@ -28,6 +28,8 @@ from ktrace.fleet.together import (
     Fleet,
     LinkUse,
     best_bubble,
+    medians,
+    unjudged,
 )
 from ktrace.model.arrays import Float64, Int64
 from ktrace.report import counted
@@ -82,7 +84,7 @@ def head(fleet: Fleet) -> str:
     parts = [f"{counted(len(fleet.ranks), 'rank')}{on}", *(f"{model}" for model, _ in models.most_common(2))]
     if fleet.stages:
         parts.append(counted(len(fleet.stages), "stage"))
-    steps = counted(len(fleet.steps), "step") + ", median " if fleet.steps else "no steps, "
+    steps = counted(len(fleet.steps), "step") + ", median " if fleet.steps else "no steps, median recording "
     return " · ".join([*parts, f"{steps}{brief(fleet.step)}", counted(sum(one.events for one in fleet.ranks), "event")])
 
 
@@ -144,9 +146,9 @@ def _passing(fleet: Fleet) -> Iterator[_Told]:
         )
     if (more := len(fleet.passing) - _NAMED) > 0:
         yield 0.0, f"{counted(more, 'more rank')} {_are(more)} slow for a while."
-    if fleet.chronic or fleet.passing or len(fleet.steps) < FEWEST_STEPS or len(fleet.ranks) < FEWEST_PEERS:
+    if fleet.chronic or fleet.passing or unjudged(fleet) == len(fleet.ranks):
         return
-    long = int(np.count_nonzero(np.nanmedian(fleet.beyond(), axis=1) >= CHRONIC * fleet.step))
+    long = int(np.count_nonzero(medians(fleet.beyond().T) >= CHRONIC * fleet.step))
     if long:
         yield (
             0.0,
@@ -231,7 +233,8 @@ def _waiting(fleet: Fleet) -> Iterator[_Told]:
     if part >= _WORTH:
         yield (
             -1.0,
-            f"Ranks wait for others in collectives for {100 * part:.1f}% of their steps, with nothing else to do.",
+            f"Ranks wait for others in collectives for {100 * part:.1f}% of their "
+            f"{'steps' if fleet.steps else 'recordings'}, with nothing else to do.",
         )
 
 
@@ -243,7 +246,7 @@ def _missing(fleet: Fleet) -> Iterator[str]:
     world = max((one.world for one in fleet.ranks if one.world is not None), default=0)
     missing = [rank for rank in range(world) if rank not in there]
     if missing:
-        yield f"{len(missing):,} of {world:,} ranks are missing: {_ranges(missing)}."
+        yield f"{len(missing):,} of {world:,} ranks {_are(len(missing))} missing: {_ranges(missing)}."
     if twice := [rank for rank, often in there.items() if often > 1]:
         occur = "occurs" if len(twice) == 1 else "occur"
         yield f"{counted(len(twice), 'rank')} {occur} more than once, each time on its own: {_ranges(sorted(twice))}."
@@ -270,6 +273,11 @@ def _steps_that_differ(fleet: Fleet) -> Iterator[str]:
     if len(fleet.steps) < FEWEST_STEPS:
         few = len(fleet.steps)
         yield f"{counted(few, 'step')} {_are(few)} too few to tell who is slow throughout from who is for a while."
+    elif lone := unjudged(fleet):
+        yield (
+            f"Whether {counted(lone, 'rank')} {_are(lone)} slow isn't known: it takes {FEWEST_PEERS} ranks with the "
+            f"same work, and {FEWEST_STEPS} steps that they have in common."
+        )
 
 
 def _unmatched(fleet: Fleet) -> Iterator[str]:
@@ -401,17 +409,17 @@ def screen(fleet: Fleet, *, width: int | None = None, colour: bool = False) -> s
 
     wide = width or 100
     lines = [*(styled(line, BOLD, colour) for line in wrap(escape_controls(head(fleet)), wide)), ""]
-    for sentence in sentences(fleet):
-        lines += wrap(escape_controls(sentence), wide, break_on_hyphens=False)
-    lines += ["", *map_lines(fleet, wide)] if fleet.steps else []
+    told = [line for one in sentences(fleet) for line in wrap(escape_controls(one), wide, break_on_hyphens=False)]
+    lines += [*told, ""] if told else []
+    lines += map_lines(fleet, wide) if fleet.steps else []
     slow = slow_links(fleet)
     made = {one.name: _without_command(one) for one in tables(fleet, _ROWS)}
     shown = [one for name, one in made.items() if name != "ranks" and (name != "links" or slow)]
     text = as_text(shown, width=wide, colour=colour)
     opened = [fleet.ranks[one.place] for one in (*fleet.chronic, *fleet.passing)][:_NAMED]
-    told = [f"ktrace view {quote(one.path)}" for one in opened]
-    told += [styled(line, DIM, colour) for note in fleet.notes for line in wrap(escape_controls(note), wide)]
-    parts = ["\n".join(lines) + "\n", text, "".join(f"{line}\n" for line in told)]
+    ends = [f"ktrace view {quote(one.path)}" for one in opened]
+    ends += [styled(line, DIM, colour) for note in fleet.notes for line in wrap(escape_controls(note), wide)]
+    parts = ["\n".join(lines).rstrip("\n") + "\n", text, "".join(f"{line}\n" for line in ends)]
     return "\n".join(part for part in parts if part)
 
 
@@ -446,7 +454,9 @@ def map_lines(fleet: Fleet, width: int) -> list[str]:
     cells = cells_of(fleet, lines, max(1, min(_COLUMNS, width - label - 3)))
     signs = "   ".join(f"{sign} {100 * part:.0f}%" for part, sign in _SIGNS)
     made = [f"own time of a step beyond the median of the peers, in parts of a step:   {signs}"]
-    made += [f"steps {fleet.steps[0]} to {fleet.steps[-1]} from left to right; the slowest rank of each line"]
+    first, last = fleet.steps[0], fleet.steps[-1]
+    columns = f"steps {first} to {last} from left to right" if first < last else f"step {first}"
+    made += [f"{columns}; the slowest rank of each line"]
     for name, row in zip(names, cells, strict=True):
         made.append(f"{name:>{label}}  {''.join(_sign(value) for value in row)}".rstrip())
     return made

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
@@ -21,9 +21,9 @@ from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import (
     BY,
     FOLDERS,
+    MARK,
     DatasetPlace,
     Manifest,
-    is_dataset,
     is_shard,
     manifests,
     mark,
@@ -42,25 +42,49 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+Done = TypeVar("Done")
+
+
 @dataclass
-class BatchReport:
+class Account(Generic[Done]):
     """The result for each input.
 
-    `done` inputs were converted now; `kept` ones were converted earlier and haven't changed since. `failed` maps the
-    path of an input to the reason. `found` is the number of inputs that the patterns name; `left_out` lists those of
-    other ranks than the wanted ones. `as_whole` maps the path of a big input to the reason why it couldn't be read in
-    byte ranges. `finding` lists the files in the given folders that aren't traces.
+    `done` inputs were read now; `kept` ones were read earlier and haven't changed since. `failed` maps the path of an
+    input to the reason. `found` is the number of inputs that the patterns name; `left_out` lists those of other ranks
+    than the wanted ones. `finding` lists the files in the given folders that aren't traces.
     """
 
     output: str
     found: int = 0
-    done: list[Manifest] = field(default_factory=list)
-    kept: list[Manifest] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    kept: list[Done] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    finding: Report = field(default_factory=Report)
+
+    @property
+    def settled(self) -> int:
+        """How many inputs aren't waiting any longer."""
+        return len(self.done) + len(self.kept) + len(self.failed) + len(self.left_out)
+
+    def line(self) -> str:
+        """The line printed at the end."""
+        left = f", {len(self.left_out):,} of other ranks left out" if self.left_out else ""
+        return (
+            f"{counted(self.found, 'input')}: {len(self.done):,} done, {len(self.kept):,} already there, "
+            f"{len(self.failed):,} failed{left}"
+        )
+
+
+@dataclass
+class BatchReport(Account[Manifest]):
+    """The result for each input that was to be converted.
+
+    `as_whole` maps the path of a big input to the reason why it couldn't be read in byte ranges.
+    """
+
     as_whole: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    finding: Report = field(default_factory=Report)
 
     def record(self, outcome: Outcome) -> None:
         """Records the outcome of an input."""
@@ -76,12 +100,7 @@ class BatchReport:
         return sum(manifest.rows for manifest in (*self.done, *self.kept))
 
     def line(self) -> str:
-        """The line printed at the end of a batch."""
-        left = f", {len(self.left_out):,} of other ranks left out" if self.left_out else ""
-        return (
-            f"{counted(self.found, 'input')}: {len(self.done):,} done, {len(self.kept):,} already there, "
-            f"{len(self.failed):,} failed{left}; {counted(self.rows, 'row')}"
-        )
+        return f"{super().line()}; {counted(self.rows, 'row')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the whole report as plain values, for `--report`."""
@@ -168,25 +187,12 @@ def batch(
     >>> len(report.done), len(report.failed)
     (2, 0)
     """
-    chosen = selected(selection, options).replace(limits=current())  # workers are other processes
     keys = folder_keys(by)
-    unset = ("capture", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
-    chosen.require_unset("a batch", *unset)
-    if dask is not None and chosen.jobs is not None:
-        raise UsageError(
-            "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
-        )
-    if chosen.rules is not None:
-        chosen = chosen.replace(rules=_absolute(str(chosen.rules)))
-    if chosen.map is not None:
-        chosen = chosen.replace(map=mapping_of(chosen.map).text())  # workers may not have the file
-    paths = paths_of(patterns)
-    store = open_store(_absolute(str(dst)))
+    chosen = for_workers("a batch", selected(selection, options), dask)
+    store = open_store(absolute(str(dst)))
     finding = Report()
-    finding.output = store.path
-    inside = store.path.rstrip("/") + "/"
-    inputs = [each for each in find(paths, finding, chosen.from_) if not each.path.startswith(inside)]
-    with _prepared(store) as files:
+    inputs = inputs_outside(store, patterns, chosen, finding)
+    with prepared(store, MARK, mark) as files:
         tasks, report = _plan(inputs, store, files, chosen, strict, keys)
         report.finding = finding
         joiner = Joiner(store, files)
@@ -201,6 +207,35 @@ def batch(
     return report
 
 
+def for_workers(what: str, selection: Selection, dask: str | None) -> Selection:
+    """The selection as other processes and machines understand it.
+
+    Raises UsageError for options that `what` can't have.
+    """
+    unset = ("capture", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
+    selection.require_unset(what, *unset)
+    if dask is not None and selection.jobs is not None:
+        raise UsageError(
+            "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
+        )
+    chosen = selection.replace(limits=current())
+    if chosen.rules is not None:
+        chosen = chosen.replace(rules=absolute(str(chosen.rules)))
+    if chosen.map is not None:
+        chosen = chosen.replace(map=mapping_of(chosen.map).text())  # workers may not have the file
+    return chosen
+
+
+def inputs_outside(
+    store: Store, patterns: str | Path | Sequence[str | Path], selection: Selection, finding: Report
+) -> list[BatchInput]:
+    """The inputs that the patterns name, without what is in the output."""
+    finding.output = store.path
+    inside = store.path.rstrip("/") + "/"
+    inputs = find(paths_of(patterns), finding, selection.from_)
+    return [one for one in inputs if not one.path.startswith(inside)]
+
+
 def _outcomes(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[Outcome]:
     """Yields the outcome of each input. Inputs that can't be divided after all are read again as a whole."""
     tasks = joiner.plan(tasks)
@@ -212,7 +247,7 @@ def _outcomes(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None
         tasks = []
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """Returns an absolute path, which workers with other working directories understand."""
     return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (resolve would follow links)
 
@@ -300,22 +335,33 @@ def selection_for(selection: Selection, place: DatasetPlace) -> Selection | None
     return selection.replace(filter=None if conditions == type(filter)() else conditions)
 
 
-@contextmanager
-def _prepared(store: Store) -> Iterator[dict[str, int]]:
-    """Yields the files of the dataset, which no other batch changes meanwhile; creates it if needed.
+#: The marks of the folders that `ktrace batch` writes, with what such a folder is, and the option that writes it.
+FLEET_MARK = "_ktrace/fleet.json"
+_FOLDERS = {MARK: ("a dataset of ktrace batch", "without --fleet"), FLEET_MARK: ("a folder of --fleet", "with --fleet")}
 
-    Raises OutputError for a folder that isn't a dataset, or that another batch writes.
+
+@contextmanager
+def prepared(store: Store, marked: str, mark: Callable[[Store], None]) -> Iterator[dict[str, int]]:
+    """Yields the files of the output, which no other batch changes meanwhile; creates and marks it if needed.
+
+    Raises OutputError for a folder with files but without the mark `marked`, or that another batch writes.
     """
     if not is_remote(store.path) and Path(store.path).exists() and not Path(store.path).is_dir():
         raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
     files = store.files()
-    if any(not name.startswith(f"{TEMPORARY}/") for name in files) and not is_dataset(files):
-        raise OutputError("is a folder that contains other files", path=store.path, remedy="another name with -o")
+    if any(not name.startswith(f"{TEMPORARY}/") for name in files) and marked not in files:
+        other = next((_FOLDERS[one] for one in _FOLDERS if one in files), None)
+        raise OutputError(
+            f"is {other[0]}" if other else "is a folder that contains other files",
+            path=store.path,
+            expected=f"{_FOLDERS[marked][0]}, or a new folder",
+            remedy="another name with -o" + (f", or the command {other[1]}" if other else ""),
+        )
     with ExitStack() as stack:
         try:
             stack.enter_context(store.alone())
             store.tidy()
-            if not is_dataset(files):
+            if marked not in files:
                 mark(store)
         except OSError as error:
             raise OutputError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,19 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrace import __version__
-from ktrace.errors import InputError, KtraceError, OutputError, UsageError
+from ktrace.errors import InputError
 from ktrace.fleet.answer import notes
-from ktrace.fleet.batch import selection_for
+from ktrace.fleet.batch import FLEET_MARK, absolute, for_workers, inputs_outside, prepared, selection_for
 from ktrace.fleet.executor import in_processes, on_dask
-from ktrace.fleet.inputs import BatchInput, find
+from ktrace.fleet.inputs import BatchInput
 from ktrace.fleet.reduced import RankTable, packed, reduce_input, unpacked
-from ktrace.fleet.tasks import Outcome
+from ktrace.fleet.tasks import Outcome, failure
 from ktrace.fleet.together import Fleet, FleetReport, together
-from ktrace.input.dataset_manifest import DatasetPlace, file_stem, is_dataset, place_of
-from ktrace.input.expand import paths_of
-from ktrace.input.limits import current, in_force, limited
-from ktrace.input.mapping import mapping_of
-from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
+from ktrace.input.dataset_manifest import DatasetPlace, file_stem, place_of
+from ktrace.input.limits import in_force, limited
+from ktrace.input.stores import Store, open_store
 from ktrace.pipeline.read import cores
 from ktrace.pipeline.selection import BatchOptions, Selection, selected
 from ktrace.report import counted
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 #: The mark, and the folder of the tables.
-MARK, RANKS = "_ktrace/fleet.json", "_ktrace/ranks/"
+MARK, RANKS = FLEET_MARK, "_ktrace/ranks/"
 
 #: The page that `ktrace batch --fleet` writes there.
 PAGE = "fleet.html"
@@ -110,28 +108,13 @@ def fleet(
     >>> [one.rank for one in ranks.ranks]
     [0, 1]
     """
-    chosen = selected(selection, options).replace(limits=current())
-    chosen.require_unset(
-        "a fleet", "capture", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export"
-    )
-    if dask is not None and chosen.jobs is not None:
-        raise UsageError(
-            "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
-        )
-    if chosen.rules is not None:
-        chosen = chosen.replace(rules=str(Path(chosen.rules).absolute()))
-    if chosen.map is not None:
-        chosen = chosen.replace(map=mapping_of(chosen.map).text())
-    store = open_store(str(dst) if is_remote(str(dst)) else str(Path(dst).absolute()))
+    chosen = for_workers("a fleet", selected(selection, options), dask)
+    store = open_store(absolute(str(dst)))
     report = FleetReport(store.path)
-    inputs = find(paths_of(patterns), report.finding, chosen.from_)
-    inputs = [one for one in inputs if not one.path.startswith(store.path.rstrip("/") + "/")]
+    inputs = inputs_outside(store, patterns, chosen, report.finding)
     report.found = len(inputs)
-    _require_own(store)
-    with store.alone():
-        store.tidy()
-        store.write(MARK, json.dumps({"ktrace fleet": "1"}).encode() + b"\n")
-        tasks, names = _plan(inputs, store, chosen, report)
+    with prepared(store, MARK, _mark) as files:
+        tasks, names = _plan(inputs, store, files, chosen, report)
         jobs = min(chosen.jobs or cores(), max(len(tasks), 1))
         outcomes = in_processes(tasks, jobs, reduce_one) if dask is None else on_dask(tasks, dask, reduce_one)
         with closing(outcomes):
@@ -144,8 +127,7 @@ def fleet(
                     progress(outcome, report)
         there = [name for path, name in names.items() if path not in report.failed]
         if not there:
-            reason = next(iter(report.failed.values()), "")
-            raise InputError(f"none of {counted(len(inputs), 'input')} could be read. First: {reason}", path=store.path)
+            raise _nothing_read(report)
         joined = together(lambda: tables_of(store, there), report)
     joined.notes = notes(joined)
     return joined
@@ -166,24 +148,23 @@ def read_fleet(path: str) -> Fleet:
     return joined
 
 
-def _require_own(store: Store) -> None:
-    """Raises OutputError for a folder that isn't one of a fleet, nor new."""
-    if not is_remote(store.path) and Path(store.path).exists() and not Path(store.path).is_dir():
-        raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
-    files = store.files()
-    if MARK in files or all(name.startswith(f"{TEMPORARY}/") for name in files):
-        return
-    what = "is a dataset of ktrace batch" if is_dataset(files) else "is a folder that contains other files"
-    raise OutputError(
-        what, path=store.path, expected="a folder of --fleet, or a new one", remedy="another name with -o"
-    )
+def _mark(store: Store) -> None:
+    store.write(MARK, json.dumps({"ktrace fleet": "1"}).encode() + b"\n")
+
+
+def _nothing_read(report: FleetReport) -> InputError:
+    """The error where no input could be read."""
+    inputs = counted(report.found, "input")
+    if not report.failed:
+        return InputError(f"none of {inputs} is of a rank that is wanted", path=report.output, remedy="another --rank")
+    reason = next(iter(report.failed.values()))
+    return InputError(f"none of {inputs} could be read. First: {reason}", path=report.output)
 
 
 def _plan(
-    inputs: Sequence[BatchInput], store: Store, selection: Selection, report: FleetReport
+    inputs: Sequence[BatchInput], store: Store, files: Mapping[str, int], selection: Selection, report: FleetReport
 ) -> tuple[list[ReduceTask], dict[str, str]]:
     """The tasks to do, and the file of each input by its path, also of those that are kept."""
-    files = store.files()
     by_stem: dict[str, list[str]] = {}
     for name in files:
         if name.startswith(RANKS):
@@ -215,10 +196,8 @@ def reduce_one(task: ReduceTask) -> Outcome:
             store = open_store(task.dst)
             store.remove(task.old)
             store.write(task.name, packed(tables))
-    except KtraceError as error:
-        return Outcome(task.path, reason=str(error))
     except Exception as error:  # a bug in ktrace or a library must not stop the other inputs
-        return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")
+        return failure(task.path, error)
     return Outcome(task.path, seconds=time.monotonic() - began)
 
 

@@ -209,11 +209,16 @@ def convert_one(task: Task) -> Outcome:
                 part = _convert_range(task, replace(task.part))
     except _NotDivisible as why:
         return Outcome(task.path, undivided=str(why))
-    except KtraceError as error:
-        return Outcome(task.path, reason=str(error))
     except Exception as error:  # a bug in ktrace or a library must not stop the other inputs
-        return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")
+        return failure(task.path, error)
     return Outcome(task.path, manifest, seconds=time.monotonic() - began, part=part)
+
+
+def failure(path: str, error: Exception) -> Outcome:
+    """The outcome of an input that failed with this error, which names it."""
+    if isinstance(error, KtraceError):
+        return Outcome(path, reason=str(error) if error.path else f"{path}: {error}")
+    return Outcome(path, reason=f"{path}: {type(error).__name__}: {error}")
 
 
 def _convert(task: Task) -> Manifest:

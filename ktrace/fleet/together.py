@@ -22,6 +22,7 @@ import numpy as np
 
 from ktrace.analysis.questions.collectives.rows import factor_of
 from ktrace.analysis.work.steadiness import benjamini_hochberg, student_t_p
+from ktrace.fleet.batch import Account
 from ktrace.fleet.reduced import (
     BETWEEN_STAGES,
     COMPUTED,
@@ -34,7 +35,6 @@ from ktrace.fleet.reduced import (
     members_of,
 )
 from ktrace.model.arrays import AnyArray, Float64, Int64
-from ktrace.report import Report, counted
 
 #: At most this part of what is named is named by chance (Benjamini-Hochberg).
 CHANCE = 0.01
@@ -131,27 +131,8 @@ class LinkUse(NamedTuple):
     q: float | None
 
 
-@dataclass
-class FleetReport:
-    """What became of each input: reduced now, kept from an earlier run, or failed, with the reason.
-
-    `left_out` are those of other ranks than the wanted ones.
-    """
-
-    output: str
-    found: int = 0
-    done: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    finding: Report = field(default_factory=Report)
-
-    def line(self) -> str:
-        """The line printed at the end."""
-        return (
-            f"{counted(self.found, 'input')}: {len(self.done):,} done, {len(self.kept):,} already there, "
-            f"{len(self.failed):,} failed{f', {len(self.left_out):,} of other ranks left out' if self.left_out else ''}"
-        )
+#: What became of each input, by its path.
+FleetReport = Account[str]
 
 
 @dataclass
@@ -194,7 +175,7 @@ class Fleet:
         times = self.own
         beyond = np.full(times.shape, np.nan)
         for peers in self.peers():
-            beyond[peers] = times[peers] - _medians(times[peers])
+            beyond[peers] = times[peers] - medians(times[peers])
         return beyond
 
     def peers(self) -> list[Int64]:
@@ -242,7 +223,7 @@ def _times(ranks: Sequence[RankTable]) -> tuple[list[int], Float64, Float64]:
     return steps, times, np.where(np.isnan(times[SPAN]), np.nan, 0.0)
 
 
-def _medians(values: Float64) -> Float64:
+def medians(values: Float64) -> Float64:
     """The median of each column of those that are known; NaN where none is."""
     recorded = ~np.isnan(values).all(axis=0)
     medians = np.full(values.shape[1], np.nan)
@@ -291,6 +272,15 @@ def _from_the_slowest(times: Float64) -> Int64:
     return place
 
 
+def unjudged(fleet: Fleet) -> int:
+    """How many ranks have too few peers, or steps in common with these, for a test."""
+    lone = 0
+    for peers in fleet.peers():
+        compared = (_from_the_slowest(fleet.own[peers]) >= 0).any(axis=0)
+        lone += len(peers) * (len(peers) < FEWEST_PEERS or int(compared.sum()) < FEWEST_STEPS)
+    return lone
+
+
 @lru_cache(maxsize=4096)
 def _binomial(often: int, of: int, chance: float) -> float:
     """The probability of at least so many of so many, each by this chance, which is between 0 and 1."""
@@ -316,7 +306,7 @@ def passing_of(fleet: Fleet) -> list[Straggler]:
         if len(peers) < FEWEST_PEERS:
             continue
         some = beyond[peers]
-        departs = some - _medians(some.T)[:, None]
+        departs = some - medians(some.T)[:, None]
         moved = np.abs(departs[(departs != 0) & ~np.isnan(departs)])
         of = (len(peers) - 1) * (some.shape[1] - 1)
         noise = 1.4826 * float(np.median(moved)) * math.sqrt(some.size / of) if len(moved) else 0.0
@@ -367,7 +357,7 @@ def _stages(fleet: Fleet) -> list[StageUse]:
             continue
         span = fleet.times[SPAN, peers]
         bubble = 100 * (fleet.times[IDLE, peers] + fleet.times[BETWEEN_STAGES, peers]) / span
-        of_rank = _medians(bubble.T)
+        of_rank = medians(bubble.T)
         compute = 100 * fleet.times[COMPUTED, peers] / span
         joint = 100 * (fleet.times[EXPOSED, peers] - fleet.times[BETWEEN_STAGES, peers]) / span
         uses.append(

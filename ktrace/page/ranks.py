@@ -159,14 +159,15 @@ def _labels(
 
 
 def rank_labels(names: Sequence[str], late: Sequence[bool], height: int) -> list[Markup]:
-    """The names of lines at the left, as many as have space, and which are late between the panels."""
-    every, drawn = -(-_LABEL // height), []
+    """The names of lines at the left and the word at late ones between the panels, as many as have space."""
+    every, drawn, free = -(-_LABEL // height), [], 0.0
     for line, (name, is_late) in enumerate(zip(names, late, strict=True)):
         y = HEAD + (line + 0.5) * height
         if line % every == 0:
             drawn.append(tag("text", name, class_="tick", x=-8, y=f"{y:g}", dy=4, text_anchor="end"))
         if is_late:
-            drawn.append(tag("text", "◂ late", class_="late", x="48.3%", y=f"{y:g}", dy=4))
+            drawn.append(tag("text", "◂ late" if y >= free else "◂", class_="late", x="48.3%", y=f"{y:g}", dy=4))
+            free = y + _LABEL if y >= free else free
     return drawn
 
 

@@ -117,11 +117,12 @@ class Redaction:
         self.replaced: Counter[str] = Counter()
         self._tokens: dict[str, str] = {}
         self._texts: dict[str, str] = {}
+        self._before: dict[str, str] = {}  # the tokens of an earlier redaction
 
     def keep(self, originals: Mapping[str, str]) -> None:
         """Takes over the tokens of an earlier redaction with this key."""
         self.originals |= originals
-        self._tokens |= {original: token for token, original in originals.items()}
+        self._before |= {original: token for token, original in originals.items()}
 
     def text(self, text: str) -> str:
         """The text with what isn't public replaced."""
@@ -178,7 +179,10 @@ class Redaction:
         return private + _RUN.sub(lambda run: self._run(run[0]), public)
 
     def _token(self, text: str, sort: str) -> str:
-        if text not in self._tokens:
+        if text not in self._tokens and text in self._before:
+            self._tokens[text] = self._before[text]
+            self.replaced[sort] += 1
+        elif text not in self._tokens:
             bits = int.from_bytes(hmac.digest(self.key, text.encode(), "sha256"), "big")
             length, spelled = _LENGTH, _hexadecimal if _POINTER.fullmatch(text) else _letters
             while (token := spelled(bits, length)) in self.originals:

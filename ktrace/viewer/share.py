@@ -120,6 +120,8 @@ def share(
 
         chosen = chosen.replace(align=Align("auto"))
     key_path = Path(key) if key is not None else Path(out).with_suffix(".key.json")
+    if redact and key_path.resolve() == Path(out).resolve():
+        raise UsageError(f"{key} is the page", remedy="name another file with --key")
     redaction = _redaction(key_path) if redact else None
     with writing(Sink(out, overwrite=replaces(overwrite))) as sink, scratch_folder() as folder:
         rows = str(folder / "run.parquet")
@@ -134,22 +136,24 @@ def share(
         formats = ", ".join(dict.fromkeys(one["format"] for one in report.inputs))
         name = Path(paths[0]).name
         title = redaction.private(name) if redaction else name
-        title += f" and {len(report.inputs) - 1:,} more" if len(report.inputs) > 1 else ""
-        page, part, length = _page(rows, folder, title, formats)
+        title += f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+        page, part, length = _page(rows, folder, paths[0], title, formats)
         sink.open().write(page)
+        if redaction:
+            _keep(key_path, redaction)
     shared = Shared(out, len(page), part, length, report)
     if redaction:
-        _keep(key_path, redaction)
         shared.key, shared.replaced = str(key_path), dict(redaction.replaced)
     return shared
 
 
-def _page(rows: str, folder: Path, title: str, formats: str) -> tuple[bytes, Span, int]:
+def _page(rows: str, folder: Path, path: str, title: str, formats: str) -> tuple[bytes, Span, int]:
     """The page, the part that opens in Perfetto, and the time that the trace covers."""
     verdict = summarise(rows, by=("idle", "operation", "kernel")).tables(None, 1)
     sentences = [str(row[0]) for table in verdict if table.sentences for row in table.rows]
     with overviewed([rows], Selection(), cached=False) as (overview, _):
         if not len(overview.stored.cells):
+            overview.title = path
             raise without_slices(overview)
         overview.title = title
         about = {"inputs": formats, "ui": PAGE, "start": overview.stored.span[0]}

@@ -69,6 +69,7 @@ def test_json_is_as_the_schema_says(ranks: Path, tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     Draft202012Validator(json.loads((ROOT / "schema/answers-1.schema.json").read_text("utf-8"))).validate(answer)
     assert [one["state"] for one in answer["inputs"]] == ["done"] * 8 + ["failed"]
+    assert "\\n" not in done.stderr, "the reason has lines of its own"
     assert answer["fleet"]["steps"] == [0, 1, 2, 3]
     [row] = answer["fleet"]["tables"]["stragglers"]
     assert (row["rank"], row["host"], row["slow"], row["slowest_in"]) == ("3", "node0", "throughout", 4)
@@ -109,12 +110,17 @@ def test_other_options_are_other_tables(ranks: Path, tmp_path: Path, here: None)
     assert len(answer.report.done) == 8
     assert answer.steps == [2]
     assert answer.notes[-1] == "1 step is too few to tell who is slow throughout from who is for a while."
+    assert "\nstep 2; the slowest rank of each line\n" in screen(answer)
+    with pytest.raises(InputError, match=r"First: .*rank0.json: there is no step 99"):
+        fleet(str(ranks), tmp_path / "out", crop=ktrace.Crop(step=99), jobs=1)
 
 
 def test_ranks_that_are_not_wanted_are_not_read(ranks: Path, tmp_path: Path, here: None) -> None:
     answer = fleet(str(ranks), tmp_path / "out", filter=ktrace.Filter(ranks=(1, 3, 4)))
     assert [one.rank for one in answer.ranks] == [1, 3, 4]
     assert answer.report.line() == "8 inputs: 3 done, 0 already there, 0 failed, 5 of other ranks left out"
+    with pytest.raises(InputError, match="none of 8 inputs is of a rank that is wanted"):
+        fleet(str(ranks), tmp_path / "out", filter=ktrace.Filter(ranks=(99,)))
 
 
 def test_parts_of_any_size_give_the_same(tmp_path: Path, here: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +155,37 @@ def test_missing_ranks_are_said(tmp_path: Path, here: None) -> None:
     left_out = notes_of(tmp_path, lambda folder: [(folder / f"rank{rank}.json").unlink() for rank in (1, 2, 5)])
     assert left_out[0] == "3 of 8 ranks are missing: 1 to 2, 5."
     assert left_out[1].endswith("collectives lack some of their ranks: waiting there is at least what is said.")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (range(1, 8), "Whether 1 rank is slow isn't known: it takes 4 ranks with the same work, and 3 steps"),
+        (range(3, 8), "Whether 3 ranks are slow isn't known: it takes 4 ranks with the same work, and 3 steps"),
+        (range(4, 8), None),
+    ],
+)
+def test_too_few_peers_are_said(tmp_path: Path, here: None, change: range, said: str | None) -> None:
+    folder = Fleet(**SHAPE).write(tmp_path / "in")
+    for rank in change:
+        (folder / f"rank{rank}.json").unlink()
+    answer = fleet(str(folder), tmp_path / "out")
+    assert any("isn't known" in note for note in answer.notes) == (said is not None)
+    assert said is None or any(note.startswith(said) for note in answer.notes)
+    assert ("No rank stands out" in screen(answer)) == (said is None)
+
+
+def test_ranks_without_steps_are_not_said_to_be_well(tmp_path: Path, here: None) -> None:
+    def without_steps(folder: Path) -> None:
+        for rank in range(5):
+            path = folder / f"rank{rank}.json"
+            path.write_text(path.read_text("utf-8").replace("ProfilerStep", "Whatever"))
+
+    folder = Fleet(**SHAPE).write(tmp_path / "in")
+    without_steps(folder)
+    answer = fleet(str(folder), tmp_path / "out")
+    assert "5 ranks have no steps, and are left out of what is said of steps." in answer.notes
+    assert "No rank stands out" not in screen(answer)
 
 
 def test_a_rank_twice_is_said(tmp_path: Path, here: None) -> None:
@@ -195,13 +232,19 @@ def test_options_of_datasets_are_refused(ranks: Path, tmp_path: Path, options: l
     assert not (tmp_path / "out").exists()
 
 
-def test_folders_with_other_files_are_refused(ranks: Path, tmp_path: Path) -> None:
+def test_folders_with_other_files_are_refused(ranks: Path, tmp_path: Path, here: None) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
     with pytest.raises(OutputError, match="contains other files"):
         fleet(str(ranks), tmp_path / "mine")
     with pytest.raises(OutputError, match="is a file"):
         fleet(str(ranks), tmp_path / "mine/notes.txt")
+    ktrace.batch(str(ranks / "rank0.json"), tmp_path / "dataset", jobs=1)
+    with pytest.raises(OutputError, match="is a dataset of ktrace batch"):
+        fleet(str(ranks), tmp_path / "dataset")
+    fleet(str(ranks / "rank0.json"), tmp_path / "ranks", jobs=1)
+    with pytest.raises(OutputError, match=r"(?s)is a folder of --fleet.*or the command with --fleet"):
+        ktrace.batch(str(ranks), tmp_path / "ranks")
     with pytest.raises(InputError, match="has no tables of ranks"):
         read_fleet(str(tmp_path / "mine"))
     with pytest.raises(UsageError, match="Dask has its own workers"):

@@ -46,11 +46,11 @@ def test_a_page_says_the_verdict_and_hands_its_part_to_the_ui(browser: Any, tmp_
 
 
 def test_of_a_long_trace_the_middle_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "MOST", 75_000)
+    monkeypatch.setattr(sharing, "MOST", 76_000)
     code, said = ran(TRACE, "-o", tmp_path / "run.html")
     assert code == 0
     assert "of its 1.0" in said
-    assert (tmp_path / "run.html").stat().st_size <= 75_000
+    assert (tmp_path / "run.html").stat().st_size <= 76_000
     shared = sharing.share(TRACE, tmp_path / "again.html")
     assert 0 < shared.part[0] < shared.part[1] < shared.length
     assert shared.part[0] == shared.length - shared.part[1], "as much before it as after it"
@@ -60,12 +60,16 @@ def test_the_key_is_its_owners_and_gives_the_same_tokens(tmp_path: Path) -> None
     code, said = ran(TRACE, "-o", tmp_path / "run.html", "--redact")
     assert code == 0
     assert f"what each token stands for is in {tmp_path / 'run.key.json'}" in said
+    replaced = said.splitlines()[-1]
+    assert "names" in replaced
     first = json.loads((tmp_path / "run.key.json").read_text())
     assert "training" in first["tokens"].values()
     if os.name == "posix":
         assert (tmp_path / "run.key.json").stat().st_mode & 0o777 == 0o600
     assert ran(TRACE, "-o", tmp_path / "two.html", "--redact", "--key", tmp_path / "run.key.json")[0] == 0
     assert json.loads((tmp_path / "run.key.json").read_text()) == first
+    code, said = ran(TRACE, "-o", tmp_path / "run.html", "--redact", "--overwrite")
+    assert said.splitlines()[-1] == replaced, "what is replaced counts, also by tokens of before"
     assert (tmp_path / "two.html").read_bytes() == (tmp_path / "run.html").read_bytes()
     assert ran(TRACE, "-o", tmp_path / "three.html", "--redact")[0] == 0
     other = json.loads((tmp_path / "three.key.json").read_text())
@@ -80,9 +84,11 @@ def test_what_is_refused_leaves_nothing(tmp_path: Path) -> None:
         ((TRACE, "-o", tmp_path / "run.perfetto"), "isn't the name of a page"),
         ((TRACE, "-o", tmp_path / "run.html", "--key", key), "--key is for --redact"),
         ((TRACE, "-o", tmp_path / "run.html", "--redact", "--key", key), "isn't a key of ktrace share"),
+        ((TRACE, "-o", tmp_path / "run.html", "--redact", "--key", tmp_path / "no/key.json"), "no/key.json"),
+        ((TRACE, "-o", tmp_path / "run.html", "--redact", "--key", tmp_path / "run.html"), "is the page"),
         (
             (SAMPLES / "nvprof/metrics-printed-and-a-launch-a-row.txt", "-o", tmp_path / "run.html", "--redact"),
-            "no slices",
+            "a-row.txt: has no slices",
         ),
         ((tmp_path / "none.json", "-o", tmp_path / "run.html", "--redact"), "none.json"),
     ):
