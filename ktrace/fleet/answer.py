@@ -27,6 +27,7 @@ from ktrace.fleet.together import (
     SLOW,
     Fleet,
     LinkUse,
+    Straggler,
     best_bubble,
     medians,
     unjudged,
@@ -81,9 +82,8 @@ def head(fleet: Fleet) -> str:
     hosts = {one.host for one in fleet.ranks if one.host}
     on = f" on {counted(len(hosts), 'host')}" if hosts else ""
     models = Counter(one.model for one in fleet.ranks if one.model)
-    parts = [f"{counted(len(fleet.ranks), 'rank')}{on}", *(f"{model}" for model, _ in models.most_common(2))]
-    if fleet.stages:
-        parts.append(counted(len(fleet.stages), "stage"))
+    parts = [f"{counted(len(fleet.ranks), 'rank')}{on}", *(model for model, _ in models.most_common(2))]
+    parts += [counted(len(fleet.stages), "stage")] if fleet.stages else []
     steps = counted(len(fleet.steps), "step") + ", median " if fleet.steps else "no steps, median recording "
     return " · ".join([*parts, f"{steps}{brief(fleet.step)}", counted(sum(one.events for one in fleet.ranks), "event")])
 
@@ -93,11 +93,9 @@ def _chronic(fleet: Fleet) -> Iterator[_Told]:
     busiest = dict(_busiest(fleet))
     usual = float(np.median([*busiest.values()])) if busiest else 0.0
     left = [one for one in fleet.chronic if one.place not in busiest or one.excess > _ALIKE * usual]
-    every = Counter(one.host for one in fleet.ranks if one.host)
-    slow = Counter(fleet.ranks[one.place].host for one in left)
-    for host, many in slow.items():
-        if host and many > 1 and many == every[host] and many < len(fleet.ranks):
-            of_host = [one for one in left if fleet.ranks[one.place].host == host]
+    for host, many in Counter(one.host for one in fleet.ranks if one.host).items():
+        of_host = [one for one in left if fleet.ranks[one.place].host == host]
+        if 1 < len(of_host) == many < len(fleet.ranks):
             left = [one for one in left if one not in of_host]
             median = float(np.median([one.excess for one in of_host]))
             numbers = _ranges(sorted(rank for one in of_host if (rank := fleet.ranks[one.place].rank) is not None))
@@ -107,7 +105,6 @@ def _chronic(fleet: Fleet) -> Iterator[_Told]:
                 f"({100 * median / fleet.step:.1f}%) a step beyond the median of their peers.",
             )
     for one in left[:_NAMED]:
-        table = fleet.ranks[one.place]
         how = (
             f"the slowest of {one.peers:,} peers in {one.last:,} of {one.of:,} steps"
             if one.last * 2 > one.of
@@ -115,14 +112,11 @@ def _chronic(fleet: Fleet) -> Iterator[_Told]:
         )
         yield (
             one.excess,
-            f"{_subject(table)} is slow throughout: {how}, by {brief(one.excess)} ({one.share:.1f}%) a step "
+            f"{_subject(fleet, one)} is slow throughout: {how}, by {brief(one.excess)} ({one.share:.1f}%) a step "
             f"beyond their median.",
         )
-    if len(left) > _NAMED:
-        yield (
-            left[_NAMED].excess,
-            f"{counted(len(left) - _NAMED, 'more rank')} {_are(len(left) - _NAMED)} slow throughout.",
-        )
+    if (more := len(left) - _NAMED) > 0:
+        yield left[_NAMED].excess, f"{counted(more, 'more rank')} {_are(more)} slow throughout."
 
 
 def _are(number: int) -> str:
@@ -138,10 +132,11 @@ def _busiest(fleet: Fleet) -> list[tuple[int, float]]:
 
 def _passing(fleet: Fleet) -> Iterator[_Told]:
     for one in fleet.passing[:_NAMED]:
-        table = fleet.ranks[one.place]
+        numbers = [str(fleet.steps[at]) for at in one.steps]
+        steps = ", ".join(numbers[:_NAMED]) + (" and more" if len(numbers) > _NAMED else "")
         yield (
             one.excess * len(one.steps) / one.of,
-            f"{_subject(table)} is slow for a while: in {_steps(fleet, one.steps)} of {one.of:,} its "
+            f"{_subject(fleet, one)} is slow for a while: in step{'s' * (len(numbers) > 1)} {steps} of {one.of:,} its "
             f"own work takes {brief(one.excess)} ({one.share:.1f}% of a step) longer than usual beside its peers.",
         )
     if (more := len(fleet.passing) - _NAMED) > 0:
@@ -149,20 +144,11 @@ def _passing(fleet: Fleet) -> Iterator[_Told]:
     if fleet.chronic or fleet.passing or unjudged(fleet) == len(fleet.ranks):
         return
     long = int(np.count_nonzero(medians(fleet.beyond().T) >= CHRONIC * fleet.step))
-    if long:
-        yield (
-            0.0,
-            f"{counted(long, 'rank')} take {100 * CHRONIC:.0f}% of a step and more beyond their peers: too many alike "
-            "to be named.",
-        )
-    else:
-        yield 0.0, "No rank stands out: none is slow throughout or for a while."
-
-
-def _steps(fleet: Fleet, columns: Sequence[int]) -> str:
-    numbers = [fleet.steps[at] for at in columns]
-    some = ", ".join(map(str, numbers[:_NAMED])) + (" and more" if len(numbers) > _NAMED else "")
-    return f"step{'s' if len(numbers) > 1 else ''} {some}"
+    doubtful = (
+        f"{counted(long, 'rank')} {'takes' if long == 1 else 'take'} {100 * CHRONIC:.0f}% of a step and more beyond "
+        "the peers, but steps are too few, or ranks too many alike, to tell that from chance."
+    )
+    yield 0.0, doubtful if long else "No rank stands out: none is slow throughout or for a while."
 
 
 def _pipeline(fleet: Fleet) -> Iterator[_Told]:
@@ -318,13 +304,8 @@ def _stragglers(fleet: Fleet) -> Table:
 
 
 def _of_stages(fleet: Fleet) -> Table:
-    shares = ("compute", "bubble", "least", "most", "collectives")
-    columns = (
-        Column("stage", "count"),
-        Column("ranks", "count"),
-        Column("step", "ns"),
-        *(Column(one, "%") for one in shares),
-    )
+    shares = (Column(one, "%") for one in ("compute", "bubble", "least", "most", "collectives"))
+    columns = (Column("stage", "count"), Column("ranks", "count"), Column("step", "ns"), *shares)
     return Table("stages", "stages of the pipeline", columns, [tuple(one) for one in fleet.stages])
 
 
@@ -333,19 +314,10 @@ def _of_experts(fleet: Fleet) -> Table:
         *(Column("group"), Column("ranks"), Column("exchanges", "count"), Column("moved", "B")),
         *(Column("busiest to mean", "x"), Column("busiest"), Column("share", "%"), Column("even", "%")),
     )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.group,
-            _short(one.members),
-            one.exchanges,
-            one.moved,
-            float(one.factor),
-            _rank(one.busiest),
-            one.share,
-            one.even,
-        )
-        for one in fleet.experts
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for one in fleet.experts:
+        figures = one.exchanges, one.moved, float(one.factor), _rank(one.busiest), one.share, one.even
+        rows.append((one.group, _short(one.members), *figures))
     return Table("experts", "balance of experts", columns, rows)
 
 
@@ -362,23 +334,16 @@ def _of_links(fleet: Fleet) -> Table:
 
 
 def _of_ranks(fleet: Fleet) -> Table:
-    columns = (
-        *(Column("rank"), Column("host"), Column("stage", "count"), Column("step", "ns"), Column("own", "ns")),
-        *(
-            Column("beyond peers", "ns"),
-            Column("compute", "ns"),
-            Column("idle", "ns"),
-            Column("waited", "ns"),
-            Column("open"),
-        ),
-    )
-    beyond = _means(fleet.beyond())
-    means = [_means(values) for values in (fleet.times[SPAN], fleet.own)]
-    parts = [_means(values) for values in (fleet.times[COMPUTED], fleet.times[IDLE], fleet.waited)]
+    names = ("step", "own", "beyond peers", "compute", "idle", "waited")
+    times = (Column(name, "ns") for name in names)
+    columns = (Column("rank"), Column("host"), Column("stage", "count"), *times, Column("open"))
+    beyond = fleet.beyond()
+    parts = (fleet.times[SPAN], fleet.own, beyond, fleet.times[COMPUTED], fleet.times[IDLE], fleet.waited)
+    means = [_means(values) for values in parts]
     rows: list[tuple[Cell, ...]] = []
-    for at in np.argsort(-np.nan_to_num(beyond, nan=-np.inf), kind="stable").tolist():
+    for at in np.argsort(-np.nan_to_num(means[2], nan=-np.inf), kind="stable").tolist():
         one = fleet.ranks[at]
-        figures = [_figure(values[at]) for values in (*means, beyond, *parts)]
+        figures = [None if np.isnan(values[at]) else float(values[at]) for values in means]
         stage = one.stage.number if one.stage else None
         rows.append((_rank(one), one.host, stage, *figures, f"ktrace view {quote(one.path)}"))
     return Table("ranks", "ranks, the slowest first: means of a step", columns, rows)
@@ -388,10 +353,6 @@ def _means(values: Float64) -> Float64:
     there = ~np.isnan(values)
     means: Float64 = np.where(there.any(axis=1), np.nansum(values, axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
     return means
-
-
-def _figure(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def document(fleet: Fleet) -> dict[str, Any]:
@@ -413,8 +374,10 @@ def screen(fleet: Fleet, *, width: int | None = None, colour: bool = False) -> s
     lines += [*told, ""] if told else []
     lines += map_lines(fleet, wide) if fleet.steps else []
     slow = slow_links(fleet)
-    made = {one.name: _without_command(one) for one in tables(fleet, _ROWS)}
-    shown = [one for name, one in made.items() if name != "ranks" and (name != "links" or slow)]
+    shown = [one for one in tables(fleet, _ROWS) if one.name != "ranks" and (one.name != "links" or slow)]
+    if shown and shown[0].name == "stragglers":  # without the commands, which stand below
+        rows = [row[:-1] for row in shown[0].rows]
+        shown[0] = replace(shown[0], columns=shown[0].columns[:-1], rows=rows)
     text = as_text(shown, width=wide, colour=colour)
     opened = [fleet.ranks[one.place] for one in (*fleet.chronic, *fleet.passing)][:_NAMED]
     ends = [f"ktrace view {quote(one.path)}" for one in opened]
@@ -423,27 +386,18 @@ def screen(fleet: Fleet, *, width: int | None = None, colour: bool = False) -> s
     return "\n".join(part for part in parts if part)
 
 
-def _without_command(table: Table) -> Table:
-    """The table without the column of commands, which a terminal has no space for."""
-    kept = [at for at, column in enumerate(table.columns) if column.name != "open"]
-    rows = [tuple(row[at] for at in kept) for row in table.rows]
-    return replace(table, columns=tuple(table.columns[at] for at in kept), rows=rows)
-
-
 def lines_of(fleet: Fleet, most: int) -> list[Int64]:
     """The places of the ranks of each line of a map that has at most so many."""
-    size_of_line = -(-len(fleet.ranks) // most)
-    return [
-        np.arange(first, min(first + size_of_line, len(fleet.ranks)))
-        for first in range(0, len(fleet.ranks), size_of_line)
-    ]
+    places = np.arange(len(fleet.ranks))
+    size_of_line = -(-len(places) // most)
+    return [places[first : first + size_of_line] for first in range(0, len(places), size_of_line)]
 
 
-def cells_of(fleet: Fleet, lines: Sequence[Int64], most: int) -> Float64:
-    """Own time beyond the peers in parts of a step, (line, column): the most of the ranks and steps of each cell."""
-    beyond = np.nan_to_num(fleet.beyond() / fleet.step, nan=-np.inf)
-    columns = np.array_split(np.arange(beyond.shape[1]), min(most, beyond.shape[1]))
-    return np.array([[beyond[np.ix_(line, steps)].max() for steps in columns] for line in lines])
+def cells_of(values: Float64, lines: Sequence[Int64], most: int) -> Float64:
+    """The most of the ranks and steps of each cell, (line, column); at most `most` columns. 0 of what isn't known."""
+    values = np.nan_to_num(values)
+    columns = np.array_split(np.arange(values.shape[1]), min(most, values.shape[1]))
+    return np.array([[values[np.ix_(line, steps)].max() for steps in columns] for line in lines])
 
 
 def map_lines(fleet: Fleet, width: int) -> list[str]:
@@ -451,19 +405,14 @@ def map_lines(fleet: Fleet, width: int) -> list[str]:
     lines = lines_of(fleet, _LINES)
     names = [_line_name([fleet.ranks[at] for at in line]) for line in lines]
     label = max(map(len, names))
-    cells = cells_of(fleet, lines, max(1, min(_COLUMNS, width - label - 3)))
+    cells = cells_of(fleet.beyond() / fleet.step, lines, max(1, min(_COLUMNS, width - label - 3)))
     signs = "   ".join(f"{sign} {100 * part:.0f}%" for part, sign in _SIGNS)
     made = [f"own time of a step beyond the median of the peers, in parts of a step:   {signs}"]
     first, last = fleet.steps[0], fleet.steps[-1]
     columns = f"steps {first} to {last} from left to right" if first < last else f"step {first}"
     made += [f"{columns}; the slowest rank of each line"]
-    for name, row in zip(names, cells, strict=True):
-        made.append(f"{name:>{label}}  {''.join(_sign(value) for value in row)}".rstrip())
-    return made
-
-
-def _sign(value: float) -> str:
-    return next((sign for part, sign in reversed(_SIGNS) if value >= part), " ")
+    drawn = np.array([" ", *(sign for _, sign in _SIGNS)])[np.digitize(cells, [part for part, _ in _SIGNS])]
+    return made + [f"{name:>{label}}  {''.join(row)}".rstrip() for name, row in zip(names, drawn, strict=True)]
 
 
 def _line_name(ranks: Sequence[RankTable]) -> str:
@@ -491,7 +440,8 @@ def _short(members: str) -> str:
     return members if len(members) <= 24 else f"{members[:14]} ... {members[-8:]}"
 
 
-def _subject(table: RankTable) -> str:
+def _subject(fleet: Fleet, one: Straggler) -> str:
     """A rank at the start of a sentence, with its host."""
+    table = fleet.ranks[one.place]
     name = name_of(table)
     return f"{name[:1].upper()}{name[1:]}" + (f" ({table.host})" if table.host else "")

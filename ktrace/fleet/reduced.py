@@ -29,7 +29,6 @@ from ktrace.analysis.work.stored_columns import by_source
 from ktrace.errors import DamagedInput, InputError
 from ktrace.input.dataset_manifest import DatasetPlace
 from ktrace.model.arrays import AnyArray, Bools, Int64
-from ktrace.model.catalog import Catalog
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection
@@ -38,7 +37,7 @@ from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.select.intervals import Intervals
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import SPILL_BYTES, Spill
-from ktrace.store.joins import combined, distinct, positions
+from ktrace.store.joins import combined, distinct, group_start_mask, positions
 
 #: The times of a step, in the order of the rows of `RankTable.times`; all but the first and the last add up to it.
 SPAN, EXPOSED, COMPUTED, COPIES, IDLE, BETWEEN_STAGES = range(6)
@@ -180,21 +179,24 @@ def _tables(
         source = of_source.source
         for rows, which in zip(of_source.rows_of_devices, of_source.places[1].tolist(), strict=True):
             _, host, device = work.devices[which]
-            steps = steps_or_recording(work, of_source, rows, _ends(of_source, rows))
+            ends = int(of_source.ts[rows[0]]), int((of_source.ts + of_source.dur)[rows].max())
+            steps = steps_or_recording(work, of_source, rows, ends)
             if not len(steps.begin):
                 continue
             of_device = _of_device(table, source, device, of_source)
             times, exposed = _step_times(of_source, rows, steps, len(labels) or 1, of_device.between)
             here = np.flatnonzero(times[SPAN] > 0)
             rank = catalog.rank(source)
+            recorded, model = catalog.get("source", source=source), catalog.get("device", source=source, device=device)
+            world = recorded.facts.get("world_size") if recorded else None
             made = RankTable(
                 path,
                 source,
                 place.rank if rank is None else rank,
                 host or catalog.host(source) or place.host,
                 device,
-                _model(catalog, source, device),
-                _world(catalog, source),
+                model.name if model else None,
+                world if type(world) is int else None,
                 None if numbers is None else [numbers[step] for step in here.tolist()],
                 events=events,
                 issues=issues,
@@ -203,21 +205,6 @@ def _tables(
                 _add_collectives(made, table, of_device, facts, steps, exposed, here)
             made.times = np.ascontiguousarray(times[:, here]).tobytes()
             yield made
-
-
-def _ends(events: Events, rows: Int64) -> tuple[int, int]:
-    return int(events.ts[rows[0]]), int((events.ts + events.dur)[rows].max())
-
-
-def _model(catalog: Catalog, source: str, device: int | None) -> str | None:
-    entry = catalog.get("device", source=source, device=device)
-    return entry.name if entry else None
-
-
-def _world(catalog: Catalog, source: str) -> int | None:
-    entry = catalog.get("source", source=source)
-    world = entry.facts.get("world_size") if entry else None
-    return world if type(world) is int else None
 
 
 class _OfDevice(NamedTuple):
@@ -318,9 +305,10 @@ def _keys(
 
     It is that of the group with the sequence number, else with the step, the size, and the how-manieth of these.
     """
+    texts = [f"{one.operation} {one.pair or kind.key}".encode("utf-8", "surrogatepass") for kind, one in kinds]
+    numbers = [int.from_bytes(blake2b(text, digest_size=8).digest(), "little") | 1 for text in texts]
     bases = [
-        0 if one.pair is None and kind.key is None else _number(f"{one.operation} {one.pair or kind.key}")
-        for kind, one in kinds
+        number if one.pair or kind.key is not None else 0 for number, (kind, one) in zip(numbers, kinds, strict=True)
     ]
     base = np.array([*bases, 0], np.uint64)[records["kind"]]
     of_pair = np.array([*(one.pair is not None for _, one in kinds), False], np.bool_)[records["kind"]]
@@ -341,16 +329,10 @@ def _keys(
 
 def _nth(group: Int64, ts: Int64) -> Int64:
     """The how-manieth of its group each row is, by time."""
-    order = np.lexsort((ts, group))
-    ordered = group[order]
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    order, row = np.lexsort((ts, group)), np.arange(len(group))
     nth = np.empty(len(group), np.int64)
-    nth[order] = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
+    nth[order] = row - np.maximum.accumulate(np.where(group_start_mask([group[order]]), row, 0))
     return nth
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") | 1
 
 
 def _mixed(numbers: AnyArray) -> AnyArray:

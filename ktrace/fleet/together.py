@@ -35,6 +35,7 @@ from ktrace.fleet.reduced import (
     members_of,
 )
 from ktrace.model.arrays import AnyArray, Float64, Int64
+from ktrace.store.joins import group_start_mask
 
 #: At most this part of what is named is named by chance (Benjamini-Hochberg).
 CHANCE = 0.01
@@ -199,7 +200,7 @@ def together(read: Callable[[], Iterable[RankTable]], report: FleetReport) -> Fl
     joins = _Joins(fleet, list(kinds))
     parts = rows // _ROWS + 1
     for part in range(parts):
-        joins.add(_rows_of(read(), fleet, own_kinds, part, parts))
+        joins.add(*_rows_of(read(), fleet, own_kinds, part, parts))
     order = sorted(range(len(ranks)), key=lambda at: (ranks[at].rank is None, ranks[at].rank or 0, ranks[at].label))
     fleet.ranks = [ranks[at] for at in order]
     fleet.times, fleet.waited = fleet.times[:, order], fleet.waited[order]
@@ -300,7 +301,7 @@ def passing_of(fleet: Fleet) -> list[Straggler]:
     if beyond.shape[1] < FEWEST_STEPS:
         return []
     chronic = {one.place for one in fleet.chronic}
-    cells: list[tuple[int, int, float, int]] = []
+    cells: list[tuple[int, int, float, Int64]] = []
     ps: list[float] = []
     for peers in fleet.peers():
         if len(peers) < FEWEST_PEERS:
@@ -314,38 +315,28 @@ def passing_of(fleet: Fleet) -> list[Straggler]:
         for at, when in np.argwhere(departs > np.maximum(3 * noise, 2 * _least_of_others(departs))).tolist():
             if peers[at] not in chronic:
                 off = float(departs[at, when])
-                cells.append((int(peers[at]), when, off, len(peers)))
+                cells.append((int(peers[at]), when, off, peers))
                 ps.append(student_t_p(off, noise**2, min(max(of // _EFFICIENCY, 1), _MOST_FREEDOM)) / 2)
     every = int(np.count_nonzero(~np.isnan(beyond)))
-    slow_steps: dict[int, list[tuple[int, float, float, int]]] = {}
-    for (rank, when, by, many), q in zip(cells, benjamini_hochberg([*ps, *[1.0] * (every - len(ps))]), strict=False):
+    slow: dict[int, list[tuple[int, float, float, Int64]]] = {}
+    for (rank, when, by, peers), q in zip(cells, benjamini_hochberg([*ps, *[1.0] * (every - len(ps))]), strict=False):
         if q <= CHANCE and by >= PASSING * step:
-            slow_steps.setdefault(rank, []).append((when, by, q, many))
+            slow.setdefault(rank, []).append((when, by, q, peers))
     named = []
-    for rank, slow in slow_steps.items():
-        excess = float(np.median([by for _, by, _, _ in slow]))
-        of, share = int(np.count_nonzero(~np.isnan(beyond[rank]))), 100 * excess / step
-        worst = max(q for _, _, q, _ in slow)
-        of_peers = fleet.own[fleet.peers()[_peers_of(fleet, rank)]]
-        last = sum(fleet.own[rank, when] >= np.nanmax(of_peers[:, when]) for when, *_ in slow)
-        named.append(
-            Straggler(rank, [when for when, *_ in slow], of, int(last), len(slow), slow[0][3], excess, share, worst)
-        )
+    for rank, found_steps in slow.items():
+        whens, excesses, qs, (peers, *_) = zip(*found_steps, strict=True)
+        excess, of = float(np.median(excesses)), int(np.count_nonzero(~np.isnan(beyond[rank])))
+        last = int((fleet.own[rank, whens] >= np.nanmax(fleet.own[np.ix_(peers, whens)], axis=0)).sum())
+        named.append(Straggler(rank, [*whens], of, last, len(whens), len(peers), excess, 100 * excess / step, max(qs)))
     return sorted(named, key=lambda one: -one.excess * len(one.steps))
 
 
 def _least_of_others(departs: Float64) -> Float64:
     """For each rank, as a column, how far any of the others departs towards less time at most."""
-    least = np.nan_to_num(-np.nanmin(np.where(np.isnan(departs), 0.0, departs), axis=1))
-    order = np.argsort(-least, kind="stable")
-    others = np.full(len(least), least[order[0]])
-    others[order[0]] = least[order[1]]
-    column: Float64 = others[:, None]
+    least = -np.fmin(np.nanmin(departs, axis=1, initial=0.0), 0.0)
+    second, first = np.sort(least)[-2:]
+    column: Float64 = np.where(np.arange(len(least)) == least.argmax(), second, first)[:, None]
     return column
-
-
-def _peers_of(fleet: Fleet, rank: int) -> int:
-    return next(at for at, peers in enumerate(fleet.peers()) if rank in peers)
 
 
 def _stages(fleet: Fleet) -> list[StageUse]:
@@ -356,22 +347,12 @@ def _stages(fleet: Fleet) -> list[StageUse]:
         if stage is None:
             continue
         span = fleet.times[SPAN, peers]
-        bubble = 100 * (fleet.times[IDLE, peers] + fleet.times[BETWEEN_STAGES, peers]) / span
+        compute, idle, exposed, between = fleet.times[[COMPUTED, IDLE, EXPOSED, BETWEEN_STAGES]][:, peers]
+        compute, bubble, joint = (100 * part / span for part in (compute, idle + between, exposed - between))
         of_rank = medians(bubble.T)
-        compute = 100 * fleet.times[COMPUTED, peers] / span
-        joint = 100 * (fleet.times[EXPOSED, peers] - fleet.times[BETWEEN_STAGES, peers]) / span
-        uses.append(
-            StageUse(
-                stage.number,
-                len(peers),
-                float(np.nanmedian(span)),
-                float(np.nanmedian(compute)),
-                float(np.nanmedian(bubble)),
-                float(np.nanmin(of_rank)),
-                float(np.nanmax(of_rank)),
-                float(np.nanmedian(joint)),
-            )
-        )
+        least, most = np.nanmin(of_rank), np.nanmax(of_rank)
+        step, computes, bubbles, collectives = (float(np.nanmedian(of)) for of in (span, compute, bubble, joint))
+        uses.append(StageUse(stage.number, len(peers), step, computes, bubbles, float(least), float(most), collectives))
     return uses
 
 
@@ -391,29 +372,23 @@ def best_bubble(fleet: Fleet) -> tuple[int, int, float] | None:
     return deep, count, 100 * (deep - 1) / (count + deep - 1)
 
 
-class _Part(NamedTuple):
-    """Rows of collectives of all ranks: their records, the places of their ranks, kinds and steps among all."""
-
-    rows: AnyArray
-    rank: Int64
-    kind: Int64
-    step: Int64
-
-
-def _rows_of(tables: Iterable[RankTable], fleet: Fleet, own_kinds: Sequence[Int64], part: int, parts: int) -> _Part:
+def _rows_of(
+    tables: Iterable[RankTable], fleet: Fleet, kinds: Sequence[Int64], part: int, parts: int
+) -> tuple[AnyArray, Int64]:
+    """The collectives in a part of all ranks, with the kinds and steps of the fleet, and the places of their ranks."""
     at = {step: place for place, step in enumerate(fleet.steps)}
-    columns: list[tuple[AnyArray, Int64, Int64, Int64]] = []
+    records, ranks = [np.zeros(0, ROW)], [np.zeros(0, np.int64)]
     for place, table in enumerate(tables):
         rows = table.collectives()
         fleet.unnamed += int(np.count_nonzero(rows["key"] == 0)) if not part else 0
         rows = rows[(rows["key"] != 0) & (rows["key"] // np.uint64(2) % np.uint64(parts) == part)]
-        steps = np.array([*(at[step] for step in table.steps or ()), -1], np.int64)
-        none = np.where(rows["step"] < 0, -1, 0)
-        step = steps[rows["step"]] if table.steps is not None else none - (1 if fleet.steps else 0)
-        columns.append((rows, np.full(len(rows), place), own_kinds[place][rows["kind"]], step))
-    return _Part(*(np.concatenate(some) for some in zip(*columns, strict=True))) if columns else _Part(
-        np.zeros(0, ROW), *(np.zeros(0, np.int64),) * 3
-    )  # fmt: skip
+        # a recording without steps is one, unless others have steps
+        steps = [-1 if fleet.steps else 0] if table.steps is None else [at[step] for step in table.steps]
+        rows["step"] = np.array([*steps, -1])[rows["step"]]
+        rows["kind"] = kinds[place][rows["kind"]]
+        records.append(rows)
+        ranks.append(np.full(len(rows), place))
+    return np.concatenate(records), np.concatenate(ranks)
 
 
 class _Joins:
@@ -423,21 +398,23 @@ class _Joins:
         self._fleet, self._kinds, self._ranks = fleet, kinds, fleet.ranks
         self._waits = np.array([kind.waits for kind in kinds], np.bool_)
         self._size = np.array([kind.ranks or 0 for kind in kinds], np.int64)
-        self._factor = np.array([factor_of(_factored(kind), kind.ranks) or 0.0 for kind in kinds])
+        self._factor = np.array(
+            [factor_of("send" if kind.pair else kind.operation, kind.ranks) or 0.0 for kind in kinds]
+        )
         self._to_all = np.array([kind.operation == "all_to_all" for kind in kinds], np.bool_)
         self._transfers: list[tuple[Int64, Int64, Float64]] = []
         self._load = np.zeros(len(fleet.ranks))
         self._exchanges = np.zeros((len(kinds), 3))  # how many, the sum of the greatest, the sum of the means
         self._group_of = np.full(len(fleet.ranks), -1, np.int64)
 
-    def add(self, part: _Part) -> None:
-        """Joins the rows of a part."""
-        if not len(part.rows):
+    def add(self, rows: AnyArray, rank: Int64) -> None:
+        """Joins the rows of a part, which are of these ranks."""
+        if not len(rows):
             return
-        order = np.argsort(part.rows["key"], kind="stable")
-        rows, rank = part.rows[order], part.rank[order]
-        kind, step = part.kind[order], part.step[order]
-        first = np.flatnonzero(np.append(True, rows["key"][1:] != rows["key"][:-1]))
+        order = np.argsort(rows["key"], kind="stable")
+        rows, rank = rows[order], rank[order]
+        kind, step = rows["kind"], rows["step"]
+        first = np.flatnonzero(group_start_mask([rows["key"]]))
         count = np.diff(np.append(first, len(rows)))
         shortest = np.minimum.reduceat(rows["dur"], first)
         self._fleet.joined += int(np.count_nonzero(count > 1))
@@ -508,7 +485,7 @@ class _Joins:
         classes: dict[tuple[str, int, int], list[int]] = {}
         order = np.lexsort((size, kind))
         kind, size, bandwidth = kind[order], size[order], bandwidth[order]
-        first = np.flatnonzero(np.append(True, (kind[1:] != kind[:-1]) | (size[1:] != size[:-1]))[: len(kind)])
+        first = np.flatnonzero(group_start_mask([kind, size]))
         last = np.append(first[1:], len(kind))
         for at, place in enumerate(first.tolist()):
             one = self._kinds[kind[place]]
@@ -522,24 +499,16 @@ class _Joins:
             for at in alike:
                 rates = bandwidth[first[at] : last[at]]
                 one, moved = self._kinds[kind[first[at]]], float(size[first[at]] * self._factor[kind[first[at]]])
+                members = f"{one.pair[0]} to {one.pair[1]}" if one.pair else one.members
                 lost = 1e9 * moved * float((1 / rates - 1 / usual).sum())
                 ps.append(_binomial(int((rates < low).sum()), len(rates), 0.25))
                 uses.append(LinkUse(
-                    one.operation, int(size[first[at]]), one.group, _members(one),  _hosts(one, hosts), len(rates),
+                    one.operation, int(size[first[at]]), one.group, members,  _hosts(one, hosts), len(rates),
                     float(np.median(rates)), usual, len(alike), lost, 1.0 if len(alike) >= _ALIKE else None,
                 ))  # fmt: skip
         qs = benjamini_hochberg(ps)
         judged = [one if one.q is None else one._replace(q=q) for one, q in zip(uses, qs, strict=True)]
         return sorted(judged, key=lambda one: one.bandwidth / one.usual)
-
-
-def _factored(kind: Kind) -> str:
-    """The operation as `factor_of` knows it."""
-    return "send" if kind.pair else kind.operation
-
-
-def _members(kind: Kind) -> str:
-    return f"{kind.pair[0]} to {kind.pair[1]}" if kind.pair else kind.members
 
 
 def _hosts(kind: Kind, hosts: dict[int, str]) -> str:

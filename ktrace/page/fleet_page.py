@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ktrace.fleet.answer import head, lines_of, name_of
+from ktrace.fleet.answer import cells_of, head, lines_of, name_of
 from ktrace.fleet.together import Fleet
 from ktrace.model.arrays import Float64, Int64
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Plot, Section, named, tag
@@ -49,15 +49,14 @@ def _map(fleet: Fleet) -> Section | None:
     if not fleet.steps:
         return None
     lines = lines_of(fleet, LINES)
-    columns = np.array_split(np.arange(len(fleet.steps)), min(_COLUMNS, len(fleet.steps)))
     beyond = fleet.beyond()
     titles = [_title(fleet, line, np.nan_to_num(beyond[line], nan=0.0)) for line in lines]
     height = max(4, min(TALLEST, HIGHEST // len(lines)))
-    own_cells = _cells(beyond / fleet.step, lines, columns)
-    panels = [panel(_depth(own_cells), "own time beyond the peers", "compute", titles, height, 0)]
+    own_depth = _depth(fleet, beyond, lines)
+    panels = [panel(own_depth, "own time beyond the peers", "compute", titles, height, 0)]
     if np.nansum(fleet.waited) > 0:
-        waited = _cells(fleet.waited / fleet.step, lines, columns)
-        panels.append(panel(_depth(waited), "waiting for others in collectives", "communication", titles, height, 1))
+        waited = _depth(fleet, fleet.waited, lines)
+        panels.append(panel(waited, "waiting for others in collectives", "communication", titles, height, 1))
     slow = {one.place for one in (*fleet.chronic, *fleet.passing)}
     names = [name_of(fleet.ranks[line[0]]).removeprefix("rank ") for line in lines]
     labels = rank_labels(names, [bool(slow & {*line.tolist()}) for line in lines], height)
@@ -66,7 +65,7 @@ def _map(fleet: Fleet) -> Section | None:
         aria_label="; ".join(titles[:8]),
     )  # fmt: skip
     several = f" A line is {len(lines[0]):,} ranks, and shows the most of any." if len(lines[0]) > 1 else ""
-    per = len(fleet.steps) / len(columns)
+    per = len(fleet.steps) / own_depth.shape[1]
     each = f" A column is {per:.3g} steps." if per > 1 else ""
     hint = (
         "From left to right the steps, from top to bottom the ranks. Own time is the time of a step without exposed "
@@ -77,13 +76,8 @@ def _map(fleet: Fleet) -> Section | None:
     )  # fmt: skip
 
 
-def _cells(values: Float64, lines: list[Int64], columns: list[Int64]) -> Float64:
-    """The most of each line of ranks in each column of steps."""
-    shown = np.nan_to_num(values, nan=0.0)
-    return np.array([[shown[np.ix_(line, steps)].max() for steps in columns] for line in lines])
-
-
-def _depth(cells: Float64) -> Int64:
+def _depth(fleet: Fleet, times: Float64, lines: list[Int64]) -> Int64:
+    cells = cells_of(times / fleet.step, lines, _COLUMNS)
     return np.clip(np.rint(10 * cells / _DARKEST), 0, 10).astype(np.int64)
 
 

@@ -71,6 +71,16 @@ def test_noise_accuses_nobody(tmp_path: Path, seed: int) -> None:
     assert (answer.chronic, answer.passing) == ([], [])
 
 
+def test_what_chance_may_explain_is_said_without_a_name(tmp_path: Path) -> None:
+    _, answer, said = told(tmp_path, replicas=8, steps=3, late={3: 1.12})
+    assert said[0].startswith(
+        "1 rank takes 2% of a step and more beyond the peers, but steps are too few, or ranks too "
+    )
+    assert answer.chronic == []
+    _, _, said = told(tmp_path, 1, replicas=8, steps=6, late={3: 1.12})
+    assert not any("to tell that from chance" in one for one in said)
+
+
 def test_a_slow_host_is_one_sentence(tmp_path: Path) -> None:
     _, answer, said = told(tmp_path, replicas=136, late=dict.fromkeys(range(16, 24), 1.1), layers=1, micro=2, kernels=2)
     assert said[0].startswith("All 8 ranks of node2 (16 to 23) are slow throughout: their own work takes ")
