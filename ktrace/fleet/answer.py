@@ -56,7 +56,7 @@ _UNEQUAL = 1.05
 _WORTH = 0.01
 
 
-#: What a finding costs a step, ns, and its sentence.
+#: What a finding costs a step, ns (-1 for what stands last), and its sentence.
 _Told = tuple[float, str]
 
 
@@ -108,7 +108,7 @@ def _chronic(fleet: Fleet) -> Iterator[_Told]:
         how = (
             f"the slowest of {one.peers:,} peers in {one.last:,} of {one.of:,} steps"
             if one.last * 2 > one.of
-            else f"among the slowest sixteenth of {one.peers:,} peers in {one.among:,} of {one.of:,} steps"
+            else f"among the slowest sixteenth of {one.peers:,} peers in {len(one.steps):,} of {one.of:,} steps"
         )
         yield (
             one.excess,

@@ -303,7 +303,7 @@ def _keys(
 ) -> AnyArray:
     """A number for each collective that it has on all ranks; 0 where nothing tells which one it is.
 
-    It is that of the group with the sequence number, else with the step, the size, and the how-manieth of these.
+    It is made of the group and the sequence number, else of the group, the step, the size, and the place among these.
     """
     texts = [f"{one.operation} {one.pair or kind.key}".encode("utf-8", "surrogatepass") for kind, one in kinds]
     numbers = [int.from_bytes(blake2b(text, digest_size=8).digest(), "little") | 1 for text in texts]
@@ -328,7 +328,7 @@ def _keys(
 
 
 def _nth(group: Int64, ts: Int64) -> Int64:
-    """The how-manieth of its group each row is, by time."""
+    """The place of each row within its group by time, from 0."""
     order, row = np.lexsort((ts, group)), np.arange(len(group))
     nth = np.empty(len(group), np.int64)
     nth[order] = row - np.maximum.accumulate(np.where(group_start_mask([group[order]]), row, 0))

@@ -128,28 +128,36 @@ def fleet(
         there = [name for path, name in names.items() if path not in report.failed]
         if not there:
             raise _nothing_read(report)
-        joined = together(lambda: tables_of(store, there), report)
-    joined.notes = notes(joined)
-    return joined
+        _mark(store, there)
+        return _joined(store, there, report)
 
 
 def read_fleet(path: str) -> Fleet:
-    """What the tables in a folder of `ktrace batch --fleet` tell. Raises InputError where there are none."""
+    """What `ktrace batch --fleet` told last, from the tables in its folder. Raises InputError where there are none."""
     store = open_store(path)
-    names = sorted(name for name in store.files() if name.startswith(RANKS) or name == MARK)
-    if MARK not in names or len(names) < 2:
+    files = store.files()
+    try:
+        told = {*json.loads(next(iter(store.read([MARK]))))["tables"]} if MARK in files else set()
+    except (ValueError, LookupError, TypeError):
+        told = set()
+    names = [name for name in sorted(files) if name.startswith(RANKS) and name in told]
+    if not names:
         raise InputError(
             "has no tables of ranks", path=path, expected="a folder that ktrace batch --fleet wrote",
             remedy=f"ktrace batch IN... -o {path} --fleet",
         )  # fmt: skip
-    names.remove(MARK)
-    joined = together(lambda: tables_of(store, names), FleetReport(path, len(names)))
+    return _joined(store, names, FleetReport(path, len(names)))
+
+
+def _joined(store: Store, names: Sequence[str], report: FleetReport) -> Fleet:
+    joined = together(lambda: tables_of(store, names), report)
     joined.notes = notes(joined)
     return joined
 
 
-def _mark(store: Store) -> None:
-    store.write(MARK, json.dumps({"ktrace fleet": "1"}).encode() + b"\n")
+def _mark(store: Store, names: Sequence[str] = ()) -> None:
+    """Marks a folder as that of a fleet, and these tables in it as those of the last answer."""
+    store.write(MARK, json.dumps({"ktrace fleet": "1", "tables": [*names]}).encode() + b"\n")
 
 
 def _nothing_read(report: FleetReport) -> InputError:

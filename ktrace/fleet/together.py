@@ -65,15 +65,14 @@ _ROWS = 2_000_000
 class Straggler(NamedTuple):
     """A rank that is slow: its place in `Fleet.ranks`, the steps in which it is, of how many, and by how much.
 
-    `last` of these it was the slowest of its `peers`, `among` of these among the slowest; `excess` is the median of its
-    own time beyond that of the peers in these steps, ns, `share` that in percent of a step.
+    In `last` steps it is the slowest of its `peers`; `excess` is the median of its own time beyond theirs, ns, `share`
+    that in percent of a step.
     """
 
     place: int
     steps: list[int]
     of: int
     last: int
-    among: int
     peers: int
     excess: float
     share: float
@@ -238,8 +237,8 @@ def chronic_of(fleet: Fleet) -> list[Straggler]:
     The test is binomial: of ranks that are alike each is the slowest of n in one of n steps, and among the slowest
     sixteenth in one of 16; the better of both, twice as probable.
     """
-    times, beyond, step = fleet.own, fleet.beyond(), fleet.step
-    tested: list[tuple[int, list[int], int, int, int, int]] = []
+    times, step, excess = fleet.own, fleet.step, medians(fleet.beyond().T).tolist()
+    tested: list[Straggler] = []
     ps: list[float] = []
     for peers in fleet.peers():
         many, part = len(peers), max(1, math.ceil(len(peers) * SLOWEST))
@@ -247,23 +246,24 @@ def chronic_of(fleet: Fleet) -> list[Straggler]:
             continue
         place = _from_the_slowest(times[peers])  # (rank, step): 0 is the slowest
         for at, rank in enumerate(peers.tolist()):
-            here = np.flatnonzero(place[at] >= 0)
-            last, among = int((place[at][here] == 0).sum()), int((place[at][here] < part).sum())
-            p = min(_binomial(last, len(here), 1 / many), _binomial(among, len(here), part / many))
-            ps.append(min(1.0, 2 * p))
-            slow = here[place[at][here] < part]
-            tested.append((rank, slow.tolist(), len(here), last, among, many))
-    named = []
-    for (rank, slow, of, last, among, many), q in zip(tested, benjamini_hochberg(ps), strict=True):
-        recorded = beyond[rank][~np.isnan(beyond[rank])]
-        excess = float(np.median(recorded)) if len(recorded) else 0.0
-        if q <= CHANCE and of >= FEWEST_STEPS and excess >= CHRONIC * step:
-            named.append(Straggler(rank, slow, of, last, among, many, excess, 100 * excess / step, q))
+            of, last = int((place[at] >= 0).sum()), int((place[at] == 0).sum())
+            slow = np.flatnonzero((place[at] >= 0) & (place[at] < part)).tolist()
+            p = min(1.0, 2 * min(_binomial(last, of, 1 / many), _binomial(len(slow), of, part / many)))
+            ps.append(p)
+            tested.append(Straggler(rank, slow, of, last, many, excess[rank], 100 * excess[rank] / step, p))
+    named = [
+        one._replace(q=q)
+        for one, q in zip(tested, benjamini_hochberg(ps), strict=True)
+        if q <= CHANCE and one.of >= FEWEST_STEPS and one.excess >= CHRONIC * step
+    ]
     return sorted(named, key=lambda one: -one.excess)
 
 
 def _from_the_slowest(times: Float64) -> Int64:
-    """How many ranks are slower in each step; -1 for a rank that lacks it, or where most do. Of equal ones all are."""
+    """The place of each rank in each step: 0 is the slowest, and equal ones have the last place that they share.
+
+    It is -1 for a rank that lacks the step, and in a step that most ranks lack.
+    """
     place = np.full(times.shape, -1, np.int64)
     for step in range(times.shape[1]):
         here = np.flatnonzero(~np.isnan(times[:, step]))
@@ -327,7 +327,7 @@ def passing_of(fleet: Fleet) -> list[Straggler]:
         whens, excesses, qs, (peers, *_) = zip(*found_steps, strict=True)
         excess, of = float(np.median(excesses)), int(np.count_nonzero(~np.isnan(beyond[rank])))
         last = int((fleet.own[rank, whens] >= np.nanmax(fleet.own[np.ix_(peers, whens)], axis=0)).sum())
-        named.append(Straggler(rank, [*whens], of, last, len(whens), len(peers), excess, 100 * excess / step, max(qs)))
+        named.append(Straggler(rank, [*whens], of, last, len(peers), excess, 100 * excess / step, max(qs)))
     return sorted(named, key=lambda one: -one.excess * len(one.steps))
 
 

@@ -95,6 +95,10 @@ def test_an_interrupted_run_goes_on_and_only_what_changed_is_read_again(
     assert len(list((tmp_path / "out" / RANKS).iterdir())) == 5
     answer = fleet(str(ranks), tmp_path / "out")
     assert (len(answer.report.kept), len(answer.report.done)) == (5, 3)
+    some = fleet([str(ranks / f"rank{rank}.json") for rank in range(4)], tmp_path / "out")
+    assert [one.rank for one in read_fleet(str(tmp_path / "out")).ranks] == [one.rank for one in some.ranks]
+    answer = fleet(str(ranks), tmp_path / "out")
+    assert len(read_fleet(str(tmp_path / "out")).ranks) == 8
     whole = screen(answer)
     assert screen(fleet(str(ranks), tmp_path / "other")) == whole
     Fleet(late={5: 1.2}, **SHAPE).write(ranks, only=[3])
@@ -245,6 +249,9 @@ def test_folders_with_other_files_are_refused(ranks: Path, tmp_path: Path, here:
     fleet(str(ranks / "rank0.json"), tmp_path / "ranks", jobs=1)
     with pytest.raises(OutputError, match=r"(?s)is a folder of --fleet.*or the command with --fleet"):
         ktrace.batch(str(ranks), tmp_path / "ranks")
+    (tmp_path / "ranks" / fleets.MARK).write_text("[]")
+    with pytest.raises(InputError, match="has no tables of ranks"):
+        read_fleet(str(tmp_path / "ranks"))
     with pytest.raises(InputError, match="has no tables of ranks"):
         read_fleet(str(tmp_path / "mine"))
     with pytest.raises(UsageError, match="Dask has its own workers"):
