@@ -4,7 +4,7 @@ found ──► done? ──► kept ──────────────�
             └──► ReduceTask ──► executor ──► done ──┴──► together ──► Fleet
 
     fleet/
-      _ktrace/fleet.json                       the mark, written first
+      _ktrace/fleet.json                       the mark, and which tables the last answer is of
       _ktrace/ranks/rank3-5f0c81a2b3c4-….rank  of one input; its name has the stamp of the input and the options
 
 A file is there whole or not at all, so that an interrupted run goes on with the inputs that have none.
