@@ -103,6 +103,30 @@ def test_without_a_capture_nothing_is_said() -> None:
     assert not report.issues.keys() & {"captured", "uncaptured", "other-run"}
 
 
+@pytest.mark.parametrize("by", [["kernel"], ["op"], ["module"], ["line"], ["op", "line"]])
+@pytest.mark.parametrize("out", ["out.parquet", "out.jsonl", "out.perfetto", None])
+def test_a_capture_is_asked_for_once_where_it_is_missing(tmp_path: Path, out: str | None, by: list[str]) -> None:
+    """Where operators are known or asked for, and the input has none of those that graphs replay."""
+    said = []
+    for captured in ({}, {"capture": CAPTURE}):
+        source, options = REPLAYS, captured
+        if out:
+            source, options = tmp_path / f"{len(captured)}{out}", {}
+            ktrace.convert(REPLAYS, source, **captured)
+        summary = ktrace.summary(source, by=by, **options)
+        said.append(
+            str([*summary.notes, *(one.notes for answer in summary.answers.values() for one in answer.tables())])
+        )
+    assert said[0].count("12 device activities (57.750 us) were replayed") == said[0].count("--capture FILE") == 1
+    assert "--capture" not in said[1]
+
+
+def test_no_capture_is_asked_for_without_replays() -> None:
+    for by in (["op"], ["line"], ["kernel"]):
+        summary = ktrace.summary(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", by=by)
+        assert "--capture" not in str([summary.notes, *(one.notes for one in summary.tables())])
+
+
 @pytest.mark.parametrize("out", ["out.parquet", "out.jsonl", None])
 def test_answers_count_operators_modules_and_shapes(tmp_path: Path, out: str | None) -> None:
     source, options = REPLAYS, {"capture": CAPTURE}

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.analysis.work.replayed import replayed
 from ktrace.analysis.work.spans import Spans, Waits
 from ktrace.analysis.work.stated import Stated
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
@@ -222,6 +223,7 @@ class WorkInput:
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
+        self.has_captured = False  # replayed kernels know what launched them at capture
         self.has_power = self.has_insides = self.has_kernel_counters = self.has_launch_metrics = False
         self.statistics: list[pa.RecordBatch] = []
         self.figures: list[dict[str, Any]] = []  # what benchmarks printed
@@ -271,6 +273,7 @@ class WorkInput:
             self.has_allocations |= bool(words_in(batch.column("kind"), ("alloc",)).any())
             self.has_power |= batch.has("unit") and bool(words_in(batch.column("unit"), tuple(WATTS)).any())
             self.has_insides |= bool(inside_kernels(batch).any())
+            self.has_captured = self.has_captured or replayed(batch) is not None
             if not self.has_kernel_counters and batch.has("parent") and batch.has("value"):
                 is_counter = words_in(batch.column("kind"), ("counter",))
                 self.has_kernel_counters = bool((is_counter & truth(batch.column("parent").is_valid())).any())

@@ -20,6 +20,7 @@ from ktrace.model.masks import truth, words_in
 from ktrace.stages.replays import CAPTURED_DIMS, CAPTURED_IN, DIMS, MODULE
 from ktrace.store import Spill
 from ktrace.store.joins import coded, distinct_rows
+from ktrace.tables import duration
 
 
 class _Arguments(msgspec.Struct):
@@ -80,6 +81,17 @@ def _arguments(text: str) -> dict[str, Any]:
     stated = {name: getattr(decoded_arguments, name) for name in ("operator", "operator_id", "range")}
     dims = {CAPTURED_DIMS: bytes(decoded_arguments.captured_dims) or None, DIMS: bytes(decoded_arguments.dims) or None}
     return stated | dims | {CAPTURED_IN: bytes(decoded_arguments.captured_in)}
+
+
+def without_capture(count: int, time: int) -> str:
+    """What is said of so many replayed activities without operators, of so many ns; "" where there are none."""
+    if not count:
+        return ""
+    many = f"{count:,} device {'activity' if count == 1 else 'activities'} ({duration(time)})"
+    return (
+        f"{many} were replayed by graphs; their operators ran at capture. Name PyTorch's trace of the capture "
+        "with --capture FILE, or begin to record before it."
+    )
 
 
 class Replayed:

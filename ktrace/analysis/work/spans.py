@@ -290,7 +290,7 @@ def _closed(text: str) -> bool:
 LINKS = ("wait", "event", "fwdbwd")
 
 #: The columns of arrows that are kept.
-_LINK_COLUMNS = ("link", "key", "role", "event", "host", "pid", "tid", "stream")
+_LINK_COLUMNS = ("link", "key", "role", "event", "host", "pid", "tid", "device", "stream", "ts")
 
 #: The argument with the stream of the event that a synchronisation waits for (libkineto, CuptiActivity.cpp).
 _ON_STREAM = "wait_on_stream"

@@ -191,6 +191,52 @@ def test_kernels_of_a_graph_are_in_the_order_in_which_they_ended(line: Timeline,
     ]  # fmt: skip
 
 
+def _graphs(line: Timeline, edge: str | None) -> None:
+    """A graph is launched twice: `a` and `b` begin with it, `c` follows, with an edge from `a` to `c` or without."""
+    for launch, ts in enumerate((0, 2_000_000), 1):
+        line.host("api", "cudaGraphLaunch", ts, ts + 20_000, corr=launch)
+        works = ("a", 30_000, 430_000, 7), ("b", 30_000, 435_000, 9), ("c", 437_000, 900_000, 8)
+        a, _, c = (line.work(name, ts + begin, ts + end, stream, launch) for name, begin, end, stream in works)
+        if edge == "by row":
+            line.arrow("wait", f"edge {launch}", a, c)
+        elif edge == "by place":
+            for role, at, stream in (("out", 429_999, 7), ("in", 437_000, 8)):
+                place = {"device": 0, "stream": stream, "ts": ts + at}
+                line.add("link", link="wait", key=f"edge {launch}", role=role, bind="enclosing", **place)
+    line.host("api", "cudaDeviceSynchronize", 2_025_000, 2_905_000)
+
+
+@pytest.mark.parametrize("edge", ["by row", "by place", None])
+def test_a_node_of_a_graph_waits_for_the_one_that_an_edge_names(
+    line: Timeline, tmp_path: Path, edge: str | None
+) -> None:
+    """Without edges it is the one that ended last. An edge names its nodes, or their streams and times (Kineto)."""
+    _graphs(line, edge)
+    path = line.path(tmp_path)
+    expected = ("b", "kernel") if edge is None else ("a", "kernel")
+    assert [(name, kind) for _, _, kind, name in path[-4:-1]] == [expected, (NODES, NODES), ("c", "kernel")]
+    # What a launch began didn't wait for the launch before
+    assert (2_020_000, 2_030_000, LAUNCH, LAUNCH) in path
+    assert not any(kind == WAIT for _, _, kind, _ in path)
+
+
+def test_several_nodes_wait_for_one(line: Timeline, tmp_path: Path) -> None:
+    """Perfetto's stages name what they wait for: a stage may be awaited by several."""
+    line.host("api", "cudaGraphLaunch", 0, 20_000, corr=1)
+    works = (
+        ("a", 30_000, 430_000, 7),
+        ("x", 30_000, 435_000, 6),
+        ("b", 437_000, 900_000, 8),
+        ("c", 437_000, 500_000, 9),
+    )
+    a, _, b, c = (line.work(*one, 1) for one in works)
+    line.add("link", link="wait", key="event", role="out", event=a)
+    for one in (b, c):
+        line.add("link", link="wait", key="event", role="in", event=one)
+    line.host("api", "cudaDeviceSynchronize", 25_000, 905_000)
+    assert [name for *_, name in line.path(tmp_path)[-4:-1]] == ["a", NODES, "b"]
+
+
 def test_kernels_that_overlap_on_a_stream(line: Timeline, tmp_path: Path) -> None:
     """A kernel that began before the one before ended (programmatic dependent launch) was allowed to by that one."""
     line.step(1, 0, 10_000)

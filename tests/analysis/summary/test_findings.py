@@ -73,6 +73,21 @@ def test_causes_of_idle_time_only_where_they_are(tmp_path: Path) -> None:
     assert not any(code.startswith("idle.") for code in busy)
 
 
+def test_what_the_host_was_in_is_added_up_over_devices(tmp_path: Path) -> None:
+    """Two devices wait while the host allocates, and one of them longer while it reads: the sum is what is said."""
+    rows = [host("cudaMalloc", 20_000, 100_000), host("read", 200_000, 300_000)]
+    for device in (0, 1):
+        first, second, third = (1 + 3 * device + number for number in range(3))
+        rows += [host("launch", 100 * device, 100 * device + 50, first), host("launch", 105_000, 106_000, second)]
+        until = 110_000 if device else 290_000
+        rows += [work("gemm", 2_000, 10_000, first, device=device)]
+        rows += [work("norm", 107_000, until, second, device=device)]
+        rows += [host("launch", 301_000, 302_000, third), work("gemm", 303_000, 310_000, third, device=device)]
+    late = found(written(tmp_path / "two.jsonl", rows))["idle.host_late"]
+    assert (late.details["host_was_in"], late.details["host_time_ns"]) == ("cudaMalloc", 160_000)
+    assert late.value >= 160_000
+
+
 def test_copies_alone_tell_nothing_of_idle_time(tmp_path: Path) -> None:
     rows = [host("launch", 0, 1_000, 1), work("Memcpy HtoD", 2_000, 80_000, 1, kind="memcpy")]
     facts = found(written(tmp_path / "copies.jsonl", rows))

@@ -35,7 +35,9 @@ from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, WorkInput
 from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
+from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Key, Labels, Shape
+from ktrace.analysis.work.replayed import without_capture
 from ktrace.analysis.work.spans import MODULE, line_of
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.analysis.work.views import repeated
@@ -73,6 +75,9 @@ STATES_TOTALS = frozenset(
 
 #: How the note begins that tells what is counted instead of device work.
 _NO_WORK = "There is no device work"
+
+#: What the trace of a capture tells of the work that graphs replay.
+_OF_CAPTURE = {"op", "module", "line"}
 
 
 @limited
@@ -439,6 +444,15 @@ class _Summarised:
         if missing:
             how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
+        askable = self._askable(answered)
+        is_of_use = not _OF_CAPTURE.isdisjoint({*askable, *missing})
+        if (
+            is_of_use
+            and not self._gathered.has_captured
+            and not _OF_CAPTURE & answered.keys()
+            and "tree" not in answered
+        ):
+            self._notes += filter(None, [self._without_capture(events)])
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
         work = self._gathered, self._events, self._tables, self._devices
         tables = self._stated, math.fsum(one.total for one in self._statistics), self._by_shares
@@ -470,12 +484,20 @@ class _Summarised:
             self._kernel_grids(),
             checks,
             Setting.from_catalog(catalog),
-            self._askable(answered),
+            askable,
             [] if self._work == "events" else self._gathered.stated.figures(ranges=self._is_empty),
             self._nature,
             self._gathered.torch.dims,
             figures(self._gathered.figures, self._formats()) if self._is_empty else [],
         )
+
+    def _without_capture(self, work: Work) -> str:
+        """A note on work that graphs replayed, whose operators only the trace of the capture has."""
+        count = time = 0
+        for events in work.each() if self._work == "events" else ():
+            of_graphs = graph_calls(work, events)[events.call]
+            count, time = count + int(np.count_nonzero(of_graphs)), time + int(events.dur[of_graphs].sum())
+        return without_capture(count, time)
 
     def _askable(self, answers: Mapping[str, Answer]) -> tuple[str, ...]:
         """The questions that the input can answer, in the order in which they are named; of the host fewer."""

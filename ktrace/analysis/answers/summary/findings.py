@@ -8,6 +8,7 @@ later: a comparison's.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -18,7 +19,7 @@ from ktrace.analysis.answers.summary.nature import NATURES
 from ktrace.analysis.answers.summary.remedies import remedy
 from ktrace.analysis.questions.checks import check_of
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, RankUse
-from ktrace.analysis.questions.idle import HostSpan, IdleAnswer
+from ktrace.analysis.questions.idle import IdleAnswer
 from ktrace.analysis.questions.memory.answer import MemoryAnswer
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
@@ -292,11 +293,11 @@ def _has_compute(summary: Figures) -> bool:
 
 
 class _Cause(NamedTuple):
-    """The idle time of all devices by one cause, the number of gaps, the host's heaviest span, and the longest gaps."""
+    """The idle time of all devices by one cause, the number of gaps, what the host was in, and the longest gaps."""
 
     time: int
     gaps: int
-    span: HostSpan | None
+    hosts: Counter[str]
     rows: list[Evidence]
 
 
@@ -306,11 +307,10 @@ def _causes(summary: Figures) -> dict[str, _Cause]:
     causes: dict[str, _Cause] = {}
     for one in answer.devices if isinstance(answer, IdleAnswer) else ():
         for cause in one.causes:
-            time, gaps, span, rows = causes.get(cause.cause, _Cause(0, 0, None, []))
-            spans = [*([span] if span else []), *(host for host in cause.host if host.name != LAUNCH_DELAY)]
-            heaviest = max(spans, key=lambda host: host.time, default=None)
+            time, gaps, hosts, rows = causes.get(cause.cause, _Cause(0, 0, Counter(), []))
+            hosts.update({host.name: host.time for host in cause.host if host.name != LAUNCH_DELAY})
             rows = sorted([*rows, *cause.rows], key=lambda row: -row.time_ns)[:SHOWN]
-            causes[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest, rows)
+            causes[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, hosts, rows)
     return causes
 
 
@@ -330,7 +330,10 @@ def _outside(summary: Figures) -> list[Finding]:
         return []
     steps = max(one.steps for one in windows)
     of = {0: "the recording", 1: "the step"}.get(steps, "the steps")
-    host = max(windows, key=lambda one: one.host_time)
+    hosts = Counter[str]()
+    for one in windows:
+        hosts[one.host] += one.host_time
+    [(host, host_time)] = hosts.most_common(1)
     before, after = (sum(getattr(one, name) for one in windows) for name in ("before", "after"))
     details: dict[str, Cell] = {
         "before_ns": before,
@@ -339,8 +342,8 @@ def _outside(summary: Figures) -> list[Finding]:
         "busy_ns": sum(use.busy for use in uses),
         "steps": steps,
     }
-    if host.host and before >= after:  # it is known of the time before alone
-        details |= {"host_was_in": host.host, "host_time_ns": host.host_time}
+    if host and before >= after:  # it is known of the time before alone
+        details |= {"host_was_in": host, "host_time_ns": host_time}
     if not any(one.is_told for one in windows):
         details["host_recorded"] = False
     return [Finding("outside", "time", lost, "ns", whole, of, details=details)]
@@ -357,10 +360,10 @@ def _losses(summary: Figures) -> list[Finding]:
     if not _has_compute(summary):
         return losses
     losses += _exposed(summary, late, span, of)
-    for cause, (time, gaps, host, rows) in sorted(causes.items(), key=lambda item: -item[1].time):
+    for cause, (time, gaps, hosts, rows) in sorted(causes.items(), key=lambda item: -item[1].time):
         details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
-        if host:
-            details |= {"host_was_in": host.name, "host_time_ns": host.time}
+        for host, host_time in hosts.most_common(1):
+            details |= {"host_was_in": host, "host_time_ns": host_time}
         if cause == "unknown":
             details["host_recorded"] = _has_calls(summary)
         code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"

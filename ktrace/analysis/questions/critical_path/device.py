@@ -170,13 +170,15 @@ class DeviceWork:
         together = self.launched & (previous >= 0) & (self.call[previous] == self.call)
         self._offer(every, np.where(together, -1, previous))
         later = self._later_of_call()
-        inner = np.flatnonzero(together | later)  # of a graph, whose order isn't that of a stream
+        has_edge = np.zeros(len(self), np.bool_)
+        has_edge[waiting[self.end[awaited] <= self.begin[waiting]]] = True
+        inner = np.flatnonzero((together | later) & ~has_edge)  # of a graph, whose order isn't that of a stream
         for group in (self.stream, self.call):
             self._offer(inner, self._ended(group, inner))
         self._offer(waiting, np.where(self.end[awaited] <= self.begin[waiting], awaited, -1))
         explained = np.isin(every, waiting) & np.isin(self.before, awaited)
         first = np.minimum(self.call_begin, self.begin) > self._released
-        first = np.where(later, np.isin(self.cause, BY_HOST), first | self._by_launch(explained))
+        first |= np.where(later, np.isin(self.cause, BY_HOST) & ~explained, self._by_launch(explained))
         first &= self.launched
         lost = np.flatnonzero(first & (self.cause == LOST))
         self.why[first], self.why[lost] = LAUNCH, WORK
@@ -308,6 +310,12 @@ _NO_STREAM = -2
 
 _API = KINDS.index("api")
 
+#: No id of work.
+_NO_EVENT = -1
+
+#: Where an arrow's host, process, device and stream are among its columns.
+_PLACE = slice(4, 8)
+
 
 class Sync(NamedTuple):
     """A call that waits for devices: for the work `target`, else for the last on a stream or device (-1: all)."""
@@ -415,7 +423,7 @@ class Syncs:
         out: dict[str, int] = {}
         into: dict[int, str] = {}
         streams: dict[int, int] = {}
-        for link, key, role, event, stream in self._links():
+        for link, key, role, event, _, _, _, stream, _ in self._links():
             if event is not None and link == "wait":
                 if role == "in":
                     into[event] = key
@@ -428,23 +436,45 @@ class Syncs:
         return self._threads.row_of(np.array(events, np.int64)), np.array(on, np.int64)
 
     def _read_direct_waits(self) -> None:
-        """Reads the arrows that lead from work to work."""
-        ends: dict[str, dict[str, int]] = {"out": {}, "in": {}}
-        for link, key, role, event, *_ in self._links():
-            if link == "wait" and event is not None and role in ends:
-                ends[role][key] = event
-        keys = [key for key in ends["in"] if key in ends["out"]]
+        """Reads the arrows that lead from work to work; some say where and when instead of which (Kineto)."""
+        waits = [row for row in self._links() if row[0] == "wait" and row[2] in ("in", "out")]
+        if not waits or not len(self._device):
+            return
         order = np.argsort(self._device.id_, kind="stable")
-        ids = self._device.id_[order]
-        into, out = (positions(np.array([ends[role][key] for key in keys], np.int64), ids) for role in ("in", "out"))
-        both = (into >= 0) & (out >= 0)
-        if both.any():
-            self.waiting = np.concatenate([self.waiting, order[into[both]]])
-            self.awaited = np.concatenate([self.awaited, order[out[both]]])
+        event = np.array([_NO_EVENT if row[3] is None else row[3] for row in waits], np.int64)
+        at = positions(event, self._device.id_[order])
+        work = np.where(at >= 0, order[at], -1)
+        placed = np.flatnonzero(event == _NO_EVENT)
+        work[placed] = self._work_at([waits[number] for number in placed.tolist()])
+        ends: dict[str, dict[str, list[int]]] = {"out": {}, "in": {}}
+        for (_, key, role, *_), row in zip(waits, work.tolist(), strict=True):
+            if row >= 0:
+                ends[role].setdefault(key, []).append(row)
+        pairs = [(into, out) for key, rows in ends["in"].items() for into in rows for out in ends["out"].get(key, ())]
+        if pairs:
+            waiting, awaited = np.array(pairs, np.int64).T
+            self.waiting = np.concatenate([self.waiting, waiting])
+            self.awaited = np.concatenate([self.awaited, awaited])
+
+    def _work_at(self, links: list[tuple[Any, ...]]) -> Int64:
+        """The work on the stream of each arrow: it arrives where work begins, and leaves where it ends; -1 for none."""
+        device = self._device
+        places = [row[_PLACE] for row in links]
+        numbers = {place: device.stream_of(*place) for place in dict.fromkeys(places)}
+        stream = np.array([numbers[place] for place in places], np.int64)
+        at = np.array([_NEVER if row[-1] is None else row[-1] for row in links], np.int64)
+        leaves = np.array([row[2] == "out" for row in links], np.bool_)
+        by_end = np.argsort(-device.end, kind="stable")
+        begun = asof_join(device.stream, device.begin, stream, at)
+        ended = asof_join(device.stream[by_end], -device.end[by_end], stream, -(at + 1))
+        work = np.where(leaves, np.where(ended >= 0, by_end[ended], -1), begun)
+        held = (work >= 0) & (stream >= 0)
+        held[held] = (device.begin[work] <= at)[held] & ((device.end[work] > at) | (device.begin[work] == at))[held]
+        return np.where(held, work, -1)
 
     def _links(self) -> list[tuple[Any, ...]]:
         """The arrows as rows."""
-        names = ("link", "key", "role", "event", "stream")
+        names = ("link", "key", "role", "event", "host", "pid", "device", "stream", "ts")
         rows: list[tuple[Any, ...]] = []
         for batch in self._gathered.waits.links(self._source):
             columns = [

@@ -227,9 +227,11 @@ def _with_causes(columns: PathColumns, device: DeviceWork) -> PathColumns:
     rows = np.flatnonzero((columns.kind == LAUNCH_DELAY_KIND) | (columns.kind == WORK_DELAY))
     work, kind = columns.work[rows], columns.kind.copy()
     may_wait = np.where(device.may_wait[work], gaps.DEPENDENCY, gaps.UNKNOWN)
-    cause = np.where(wait[at[rows]] > device.limit[work], may_wait, np.where(device.is_inner[work], gaps.NODES, NO_GAP))
+    is_inner = device.is_inner[work] & (columns.kind[rows] == WORK_DELAY)
+    cause = np.where(wait[at[rows]] > device.limit[work], may_wait, np.where(is_inner, gaps.NODES, NO_GAP))
     cause[~device.launched[work]] = gaps.UNKNOWN
     inside = (columns.begin[rows] >= device.gap[work]) & (device.cause[work] != NO_GAP)
+    inside &= ~(is_inner & np.isin(device.cause[work], gaps.BY_HOST))  # since other nodes began after the launch
     cause[inside] = device.cause[work[inside]]
     for one, word in _OF_CAUSE.items():
         kind[rows[cause == one]] = word

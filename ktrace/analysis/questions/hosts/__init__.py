@@ -30,7 +30,7 @@ from ktrace.analysis.questions.hosts.passes import PASS, Ends, ForwardArrows, Fo
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels
-from ktrace.analysis.work.replayed import Replayed
+from ktrace.analysis.work.replayed import Replayed, without_capture
 from ktrace.analysis.work.spans import KINDS, LINE, MARKER, MODULE, SIZES, grouped, line_of, shaped
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
@@ -397,13 +397,8 @@ class _HostSum:
         grouped = int(np.count_nonzero(self._names.arguments & self._used))
         if grouped and self._by != SHAPE:
             notes.append(f"{grouped:,} names with arguments, as in 'aten::mm, seq = 12', count without them.")
-        if self._replays and {"op", "module"} & {*self._levels}:
-            noun = "activity" if self._replays == 1 else "activities"
-            many = f"{self._replays:,} device {noun} ({duration(self._replayed_time)})"
-            notes.append(
-                f"{many} were replayed by graphs; their operators ran at capture. Name PyTorch's trace of the capture "
-                "with --capture, or begin to record before it."
-            )
+        if self._replays and {"op", "module", LINE} & {*self._levels}:
+            notes.append(without_capture(self._replays, self._replayed_time))
         if self._unlaunched:
             many = f"{self._unlaunched:,} of {self._work:,} device activities ({duration(self._time)})"
             notes.append(f"The call that launched {many} isn't known.")
