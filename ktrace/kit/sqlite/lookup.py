@@ -205,12 +205,7 @@ class Texts:
         self._lookup = Lookup(database, table, key, [column], where) if table else None
         self._column = column
         self._report, self._expanded = conversion.report, conversion.expanded
-        self.text = lru_cache(_CACHED)(self._read_text)
-
-    def _read_text(self, number: object) -> str | None:
-        """The string of one id, None if there is none."""
-        word = self._lookup.value(number) if self._lookup and type(number) is int else None
-        return None if word is None else _word(word)
+        self.text = _cached_texts(self._lookup)
 
     def column(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> Any:
         """Returns the string of each row as a dictionary column, null for a null; None without ids, unless `required`.
@@ -233,6 +228,20 @@ class Texts:
                     lost = np.flatnonzero(rows == code)
                     self._report.issue("missing-string", block.where(int(lost[0])), words[code], len(lost))
         return _bounded(pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.string())), self._expanded)
+
+
+def _cached_texts(lookup: Lookup | None) -> Callable[[object], str | None]:
+    """A function that returns the string of one id, None if there is none.
+
+    Its cache holds on to the lookup alone: in a circle with the source it would keep unpacked files until a collection.
+    """
+
+    @lru_cache(_CACHED)
+    def text(number: object) -> str | None:
+        word = lookup.value(number) if lookup and type(number) is int else None
+        return None if word is None else _word(word)
+
+    return text
 
 
 def _bounded(column: pa.DictionaryArray, expanded: Callable[[int], None]) -> pa.DictionaryArray:
