@@ -182,6 +182,13 @@ class Meaning(NamedTuple):
 _NO_MEANING = Meaning()
 
 
+def _names_graphs(batch: Batch) -> bool:
+    """Whether a name in the batch speaks of graphs, such as that of the call which launches one."""
+    names = batch.column("name")
+    words = names.dictionary if pa.types.is_dictionary(names.type) else names
+    return bool(pc.any(pc.match_substring(words, "graph", ignore_case=True)).as_py())
+
+
 class WorkInput:
     """The input of a summary. Call `collect_host` and `collect_work` for all batches first.
 
@@ -223,6 +230,7 @@ class WorkInput:
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
+        self._has_graphs = False
         self.has_captured = False  # replayed kernels know what launched them at capture
         self.has_power = self.has_insides = self.has_kernel_counters = self.has_launch_metrics = False
         self.statistics: list[pa.RecordBatch] = []
@@ -273,7 +281,9 @@ class WorkInput:
             self.has_allocations |= bool(words_in(batch.column("kind"), ("alloc",)).any())
             self.has_power |= batch.has("unit") and bool(words_in(batch.column("unit"), tuple(WATTS)).any())
             self.has_insides |= bool(inside_kernels(batch).any())
-            self.has_captured = self.has_captured or replayed(batch) is not None
+            self._has_graphs = self._has_graphs or _names_graphs(batch)
+            is_looked_at = batch.has("args.captured_in") or self._has_graphs  # it takes long to search texts
+            self.has_captured = self.has_captured or (is_looked_at and replayed(batch) is not None)
             if not self.has_kernel_counters and batch.has("parent") and batch.has("value"):
                 is_counter = words_in(batch.column("kind"), ("counter",))
                 self.has_kernel_counters = bool((is_counter & truth(batch.column("parent").is_valid())).any())
