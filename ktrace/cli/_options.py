@@ -215,7 +215,7 @@ inputs_argument = click.argument(
 output_option = click.option("-o", "--output", metavar="OUT", help="Where to write; '-' is standard output.")
 
 
-def output_of(output: str | None, command: str, inputs: tuple[str, ...]) -> str:
+def output_of(output: str | None, command: str, inputs: tuple[str, ...], suffix: str = ".perfetto") -> str:
     """The output that was named; raises UsageError with the line to type if none was."""
     if output:
         return output
@@ -227,7 +227,7 @@ def output_of(output: str | None, command: str, inputs: tuple[str, ...]) -> str:
     given = " ".join(quote(escape_controls(path)) for path in inputs)
     several = len(inputs) > 1 or inputs[0] == "-"
     name = "run" if several else stem(inputs[0].rstrip("/")).removesuffix(".trace").removesuffix(".pt")
-    out = f"{name}.perfetto"
+    out = f"{name}{suffix}"
     raise UsageError("no output is named", remedy=f"ktrace {command} {given} -o {quote(escape_controls(out))}")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from ktrace.cli._console import Progress, check_output, print_line, tell_alignment, tell_issues
-from ktrace.cli._options import Grouped, inputs_argument, overwrite_option, selection_options
-from ktrace.errors import UsageError
+from ktrace.cli._options import Grouped, inputs_argument, output_of, overwrite_option, selection_options
 from ktrace.parallel.startup import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import ReadOptions, Selection
 from ktrace.tables import brief, size
@@ -47,8 +46,7 @@ def command(
     import_pyarrow()
     from ktrace.viewer.share import share
 
-    if output is None:
-        raise UsageError("no output is named", remedy=f"ktrace share {inputs[0]} -o run.html")
+    output = output_of(output, "share", inputs, ".html")
     check_output(output, inputs)
     with Progress(inputs) as progress:
         shared = share(

@@ -550,6 +550,7 @@ async function begin() {
   const inside = $("data");
   if (inside) ask = inFile(await unpacked(inside.textContent).json());
   about = await ask.about();
+  if ($("held")) about.held = JSON.parse($("held").textContent); // the part of the time whose trace is in the file
   Object.assign(names, about.fine?.names);
   view = [0, about.length];
   $("about").textContent = `${count(about.rows)} rows, ${time(about.length)} · ${about.inputs}`;

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ktrace.analysis.questions.overview import Span
 from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.analysis.work.groups import MANY, OTHER
 from ktrace.page.charts import operation_colours
@@ -60,13 +61,8 @@ def served_page(title: str) -> bytes:
     return _page(title, "", "").encode()
 
 
-def one_file(
-    overview: Overview, *, about: Mapping[str, Any] | None = None, verdict: Sequence[str] = (), trace: bytes = b""
-) -> str:
-    """The page with all that it shows: the sentences of a verdict, and a packed Perfetto trace that it hands over.
-
-    `about` are facts in addition: `held` is the part of the time that the trace has, `ui` the link to the Perfetto UI.
-    """
+def one_file(overview: Overview, *, about: Mapping[str, Any] | None = None, verdict: Sequence[str] = ()) -> str:
+    """The page with all that it shows, facts that `about` adds to those of the lanes and the sentences of a verdict."""
     shift = max(overview.stored.cells.shift, overview.length.bit_length() - BUCKETS.bit_length() + 1)
     while len(cells := overview.cells((0, overview.length), shift)) > CELLS and shift < overview.length.bit_length():
         shift += 1
@@ -83,9 +79,18 @@ def one_file(
     packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
     rules = _ALONE.format(script=hashed(read_part("overview.js")))
     meta = f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
-    parts = {"data": packed} | ({"trace": base64.b64encode(trace).decode()} if trace else {})
-    scripts = (f'<script id="{name}" type="application/octet-stream">{text}</script>\n' for name, text in parts.items())
-    return _page(overview.title, meta, "".join(scripts), verdict)
+    return _page(overview.title, meta, _block("data", packed), verdict)
+
+
+def with_trace(page: str, part: Span, trace: bytes) -> str:
+    """A page of `one_file` that hands a packed trace of a part of the time to the Perfetto UI, at `ui` in `about`."""
+    before, script, after = page.rpartition("<script>")
+    blocks = _block("held", json.dumps(part)) + _block("trace", base64.b64encode(trace).decode())
+    return f"{before}{blocks}{script}{after}"
+
+
+def _block(name: str, text: str) -> str:
+    return f'<script id="{name}" type="application/octet-stream">{text}</script>\n'
 
 
 def _of_many(overview: Overview, shift: int) -> dict[str, Any] | None:

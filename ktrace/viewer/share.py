@@ -25,7 +25,7 @@ from ktrace.input.expand import names_several, paths_of
 from ktrace.input.limits import limited
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.output import Sink, replaces, writing
-from ktrace.page.overview_page import one_file
+from ktrace.page.overview_page import one_file, with_trace
 from ktrace.pipeline.convert import require_rows, writing_to
 from ktrace.pipeline.overview import overviewed, window, without_slices
 from ktrace.pipeline.read import Progress, read_selected
@@ -149,19 +149,17 @@ def share(
 
 def _page(rows: str, folder: Path, path: str, title: str, formats: str) -> tuple[bytes, Span, int]:
     """The page, the part that opens in Perfetto, and the time that the trace covers."""
-    verdict = summarise(rows, by=("idle", "operation", "kernel")).tables(None, 1)
-    sentences = [str(row[0]) for table in verdict if table.sentences for row in table.rows]
+    summary = summarise(rows, by=("idle", "operation", "kernel"))
     with overviewed([rows], Selection(), cached=False) as (overview, _):
         if not len(overview.stored.cells):
             overview.title = path
             raise without_slices(overview)
         overview.title = title
         about = {"inputs": formats, "ui": PAGE, "start": overview.stored.span[0]}
-        longest = about | {"held": (overview.length, overview.length)}
-        without = one_file(overview, about=longest, verdict=sentences, trace=b"-")
-        part, trace = _part(overview, str(folder / "part.perfetto"), (MOST - len(without.encode())) * 3 // 4)
-        page = one_file(overview, about=about | {"held": part}, verdict=sentences, trace=trace)
-        return page.encode(), part, overview.length
+        page = one_file(overview, about=about, verdict=[*summary.verdict, *summary.advice])
+        longest = with_trace(page, (overview.length, overview.length), b"-")
+        part, trace = _part(overview, str(folder / "part.perfetto"), (MOST - len(longest.encode())) * 3 // 4)
+        return with_trace(page, part, trace).encode(), part, overview.length
 
 
 def _part(overview: Overview, path: str, most: int) -> tuple[Span, bytes]:
