@@ -19,7 +19,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 
 import pyarrow as pa
@@ -34,17 +34,19 @@ from ktrace.stages.names import with_operations
 #: Letters of tokens, and how many a token has: 36 bits.
 _LETTERS, _LENGTH = "gjqvwxyz", 12
 
+#: An address of a network.
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
+
 #: A path: absolute, or with an extension at its end, or a file of source code; with the function of a frame of Python.
-#: An address of a network. A run of letters and digits.
+#: Then such an address, and a run of letters and digits.
 _PART = re.compile(
     r"(?P<path>(?<![\w.>)])(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s\"'<>|:;,()\[\]{}]+"
     r"|(?<![\w.@+~/\\-])[\w.@+~-]+(?:[\\/][\w.@+~-]+)+\.[a-z][a-z0-9]{0,11}\b"
     r"|(?<![\w.@+~/\\-])[\w.@+~-]+\.(?:pyx?|ipynb|c|cc|cpp|cxx|cuh?|hip|h|hpp|rs|go|js|ts|swift)\b)"
     r"(?P<frame>(?:\(\d+\):|:\d+) [^\s\"'(),]+)?"
-    r"|(?P<address>\b\d{1,3}(?:\.\d{1,3}){3}\b)"
+    rf"|(?P<address>{_ADDRESS.pattern})"
     r"|(?P<run>[^\W_]+)"
 )
-_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 _RUN = re.compile(r"[^\W_]+")
 _EXTENSION = re.compile(r"\.[a-z][a-z0-9]{0,11}$")
 
@@ -135,15 +137,9 @@ class Redaction:
         """The text with all of it replaced, unless it is the label of a rank."""
         return text if _RANK.fullmatch(text) else _RUN.sub(lambda run: self._token(run[0], "names"), text)
 
-    def json(self, text: str) -> str:
-        """JSON with its texts and keys replaced; numbers stay as they are written."""
-        return self._json(text, self.text)
-
-    def private_json(self, text: str) -> str:
-        """JSON with its texts replaced as a whole."""
-        return self._json(text, self.private)
-
-    def _json(self, text: str, change: Callable[[str], str]) -> str:
+    def json(self, text: str, *, private: bool = False) -> str:
+        """JSON with its keys and texts replaced, as a whole what is `private`; numbers stay as they are written."""
+        change = self.private if private else self.text
 
         def replaced(match: re.Match[str]) -> str:
             nonlocal change
@@ -179,18 +175,18 @@ class Redaction:
         return private + _RUN.sub(lambda run: self._run(run[0]), public)
 
     def _token(self, text: str, sort: str) -> str:
-        if text not in self._tokens and text in self._before:
-            self._tokens[text] = self._before[text]
-            self.replaced[sort] += 1
-        elif text not in self._tokens:
-            bits = int.from_bytes(hmac.digest(self.key, text.encode(), "sha256"), "big")
-            length, spelled = _LENGTH, _hexadecimal if _POINTER.fullmatch(text) else _letters
-            while (token := spelled(bits, length)) in self.originals:
-                length += 1
-            self._tokens[text] = token
+        if text not in self._tokens:
+            token = self._tokens[text] = self._before.get(text) or self._new_token(text)
             self.originals[token] = text
             self.replaced[sort] += 1
         return self._tokens[text]
+
+    def _new_token(self, text: str) -> str:
+        bits = int.from_bytes(hmac.digest(self.key, text.encode(), "sha256"), "big")
+        length, spelled = _LENGTH, _hexadecimal if _POINTER.fullmatch(text) else _letters
+        while (token := spelled(bits, length)) in self.originals:
+            length += 1
+        return token
 
 
 def _letters(bits: int, length: int) -> str:
@@ -226,7 +222,7 @@ def _column(batch: Batch, name: str, redaction: Redaction) -> pa.Array:
         pa.types.is_binary(getattr(column.type, "value_type", column.type)),
     )
     if is_json:
-        return _mapped(column, redaction.private_json if is_private else redaction.json)
+        return _mapped(column, partial(redaction.json, private=is_private))
     return _mapped(column, redaction.private if is_private else redaction.text)
 
 
