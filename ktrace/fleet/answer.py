@@ -299,7 +299,7 @@ def _stragglers(fleet: Fleet) -> Table:
         for one in some:
             table = fleet.ranks[one.place]
             figures = (len(one.steps), one.of, one.last, one.excess, one.share, float(f"{one.q:.2g}"))
-            rows.append((_rank(table), table.host, word, *figures, f"ktrace view {quote(table.path)}"))
+            rows.append((_rank(table), table.host, word, *figures, _view(table)))
     return Table("stragglers", "slow ranks", columns, rows)
 
 
@@ -345,7 +345,7 @@ def _of_ranks(fleet: Fleet) -> Table:
         one = fleet.ranks[at]
         figures = [None if np.isnan(values[at]) else float(values[at]) for values in means]
         stage = one.stage.number if one.stage else None
-        rows.append((_rank(one), one.host, stage, *figures, f"ktrace view {quote(one.path)}"))
+        rows.append((_rank(one), one.host, stage, *figures, _view(one)))
     return Table("ranks", "ranks, the slowest first: means of a step", columns, rows)
 
 
@@ -380,7 +380,7 @@ def screen(fleet: Fleet, *, width: int | None = None, colour: bool = False) -> s
         shown[0] = replace(shown[0], columns=shown[0].columns[:-1], rows=rows)
     text = as_text(shown, width=wide, colour=colour)
     opened = [fleet.ranks[one.place] for one in (*fleet.chronic, *fleet.passing)][:_NAMED]
-    ends = [f"ktrace view {quote(one.path)}" for one in opened]
+    ends = [_view(one) for one in opened]
     ends += [styled(line, DIM, colour) for note in fleet.notes for line in wrap(escape_controls(note), wide)]
     parts = ["\n".join(lines).rstrip("\n") + "\n", text, "".join(f"{line}\n" for line in ends)]
     return "\n".join(part for part in parts if part)
@@ -422,6 +422,11 @@ def _line_name(ranks: Sequence[RankTable]) -> str:
 
 def _rank(table: RankTable) -> str:
     return str(table.rank) if table.rank is not None else escape_controls(table.label)[-16:]
+
+
+def _view(table: RankTable) -> str:
+    """The line that opens a rank."""
+    return f"ktrace view {quote(table.path)}"
 
 
 def _ranges(numbers: Sequence[int]) -> str:
