@@ -19,7 +19,7 @@ from ktrace.analysis.answers.summary.compute import summarise
 from ktrace.analysis.questions.overview import Span
 from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.conversion import Conversion
-from ktrace.errors import UsageError
+from ktrace.errors import InputError, UsageError
 from ktrace.input.detection import by_name
 from ktrace.input.expand import names_several, paths_of
 from ktrace.input.limits import limited
@@ -33,6 +33,7 @@ from ktrace.pipeline.selection import ReadOptions, Selection, selected
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 from ktrace.stages.redact import Redaction, redacted
+from ktrace.tables import size
 from ktrace.viewer.ui import PAGE
 
 if TYPE_CHECKING:
@@ -163,16 +164,23 @@ def _page(rows: str, folder: Path, path: str, title: str, formats: str) -> tuple
 
 
 def _part(overview: Overview, path: str, most: int) -> tuple[Span, bytes]:
-    """The middle of the trace, as much of it as takes at most `most` bytes packed; and these bytes."""
+    """The middle of the trace, as much of it as takes at most `most` bytes packed; and these bytes.
+
+    Raises InputError where nothing fits, beside an overview of very many lanes.
+    """
     share = min(1.0, _ROWS / overview.stored.rows)
-    while True:
+    while most > 0 and share * overview.length >= 1:
         edge = int(overview.length * (1 - share) / 2)
         part = (edge, overview.length - edge)
         window(overview, part if edge else None, path)
         packed = gzip.compress(Path(path).read_bytes(), mtime=0)
-        if len(packed) <= most or part[1] - part[0] <= 1:
+        if len(packed) <= most:
             return part, packed
         share *= min(0.9 * most / len(packed), 0.9)
+    raise InputError(
+        f"has an overview that leaves no space for its trace in {size(MOST)}", path=overview.title,
+        remedy="share a part of it: --rank, --device, --step or --time",
+    )  # fmt: skip
 
 
 def _redaction(path: Path) -> Redaction:

@@ -56,6 +56,13 @@ def test_of_a_long_trace_the_middle_opens(tmp_path: Path, monkeypatch: pytest.Mo
     assert shared.part[0] == shared.length - shared.part[1], "as much before it as after it"
 
 
+def test_where_the_overview_leaves_no_space_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "MOST", 20_000)
+    with pytest.raises(ktrace.InputError, match=r"leaves no space for its trace in 20.0 kB(?s:.*)--step"):
+        sharing.share(TRACE, tmp_path / "run.html", redact=True)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_key_is_its_owners_and_gives_the_same_tokens(tmp_path: Path) -> None:
     code, said = ran(TRACE, "-o", tmp_path / "run.html", "--redact")
     assert code == 0
