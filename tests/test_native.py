@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
@@ -47,6 +46,7 @@ from ktrace.native import compiled
 from ktrace.pipeline.convert import convert
 from ktrace.proto.extensions import message_class
 from ktrace.stages.order import nesting
+from tests.helpers.timing import cpu_seconds, lasting
 
 built = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built here")
 
@@ -180,18 +180,20 @@ def test_an_open_slice_far_above_takes_no_memory(fill: Callable[..., None]) -> N
 @pytest.mark.parametrize(("fill", "count"), [(nesting.lanes, 200_000), (nesting._lanes, 10_000)])
 def test_many_slices_that_all_cross_take_linear_time(fill: Callable[..., None], count: int) -> None:
     """Each has a lane of its own: 10,000 took 2.2 s while lanes were searched one by one."""
-    took = []
-    for size in (count, 4 * count):
+
+    def seconds(size: int) -> float:
         begin = np.arange(size, dtype=np.int64)
         lane = np.zeros(size, np.int32)
-        runs = []
-        for _ in range(3):
-            start = time.process_time()
-            fill(begin, begin + size, lane, 0)
-            runs.append(time.process_time() - start)
+        least = min(cpu_seconds(fill, begin, begin + size, lane, 0) for _ in range(3))
         assert (lane == np.arange(size)).all()
-        took.append(min(runs))
-    assert took[1] < 9 * took[0], "it would be 16 times if it grew with the square"
+        return least
+
+    def too_slow() -> tuple[float, float] | None:
+        few, many = seconds(count), seconds(4 * count)
+        return (few, many) if many >= 9 * few else None  # it would be 16 times if it grew with the square
+
+    slow = lasting(too_slow)
+    assert not slow, slow
 
 
 #: A message that contains itself.

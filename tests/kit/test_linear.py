@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,23 +21,24 @@ from ktrace.kit.text.headings import cell_quantity, heading
 from ktrace.kit.text.layouts import Words
 from ktrace.kit.text.tables import SampleLines, read_tables
 from ktrace.report import Report
+from tests.helpers.timing import cpu_seconds, lasting
 
 #: The text grows by this factor. Where the time grew with its square, it would be 576 times as long.
 _FACTOR = 24
 _BOUND = 150
 
 _SHORT = 600
+_BLANKS = count()
 
 
 def _time(work: Callable[[str], object], text: str) -> float:
-    """Time of the processor that this thread needs, the least of a few: what others do on the machine isn't in it."""
-    least = float("inf")
-    for attempt in range(5):
-        own = text + " " * attempt  # no cache knows it
-        begin = time.thread_time()
-        work(own)
-        least = min(least, time.thread_time() - begin)
-    return least
+    """CPU time, the least of five; each text is a blank longer, so that no cache knows it."""
+    return min(cpu_seconds(work, text + " " * next(_BLANKS)) for _ in range(5))
+
+
+def _out_of_proportion(work: Callable[[str], object], short: str, long: str) -> tuple[float, float] | None:
+    seconds = _time(work, short), _time(work, long)
+    return seconds if seconds[1] >= _BOUND * max(seconds[0], 1e-5) else None
 
 
 def _scan(*above: str) -> Callable[[str], object]:
@@ -79,7 +80,8 @@ def _refuse(text: str) -> None:
 )
 def test_the_time_grows_with_the_text(work: Callable[[str], object], before: str, unit: str, behind: str) -> None:
     short, long = (before + unit * (_SHORT * factor) + behind for factor in (1, _FACTOR))
-    assert _time(work, long) < _BOUND * max(_time(work, short), 1e-5)
+    slow = lasting(lambda: _out_of_proportion(work, short, long))
+    assert not slow, slow
 
 
 def test_nested_braces_are_looked_through_once(tmp_path: Path) -> None:
@@ -89,7 +91,8 @@ def test_nested_braces_are_looked_through_once(tmp_path: Path) -> None:
         return list(read_webllm(Source(str(path)), Conversion(Report())))
 
     short, long = ('{"a":' * depth + '"x"' + "}" * depth + "\n" for depth in (200, 200 * _FACTOR))
-    assert _time(read, long) < _BOUND * max(_time(read, short), 1e-5)
+    slow = lasting(lambda: _out_of_proportion(read, short, long))
+    assert not slow, slow
 
 
 def test_padding_makes_no_difference_to_what_a_probe_says() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from nightly import few
 from test_trace_json import Reading, write
 
 from ktrace.kit.trace_json import document
+from tests.helpers.timing import cpu_seconds, lasting
 
 
 def nest(depth: int) -> str:
@@ -134,11 +134,11 @@ def _within(lines: list[str]) -> None:
 def test_damage_takes_time_in_proportion_to_the_document(tmp_path: Path, fault: Callable[[list[str]], None]) -> None:
     def cost(size: int) -> float:
         path = write(tmp_path, documents(fault, size))
-        spent = []
-        for _ in range(2):
-            start = time.thread_time()
-            Reading(path)
-            spent.append(time.thread_time() - start)
-        return min(spent)
+        return min(cpu_seconds(Reading, path) for _ in range(2))
 
-    assert cost(2400) < 7 * cost(600) + 0.03
+    def too_slow() -> tuple[float, float] | None:
+        short, long = cost(600), cost(2400)
+        return (short, long) if long >= 7 * short + 0.03 else None
+
+    slow = lasting(too_slow)
+    assert not slow, slow
