@@ -119,6 +119,9 @@ _SHARE_WORDS = frozenset(
     )
 )
 
+#: Fields that say of what a run a row is a part.
+_PARTS_OF_RUN = frozenset(("total", "value", "count", "percent"))
+
 #: A column whose first rows have no figure is none of times, whatever its heading says.
 _LOOKED_AT = 8
 
@@ -350,6 +353,10 @@ def _figures_of(
     stems = {_stem(headings[index]) for index in free if len(_statistics(headings[index])) == 1}
     if len(stems - {frozenset()}) > 1:
         return None  # statistics of several things: `TTFT mean`, `TPOT median`
+    known = [_statistics(headings[index]) for index in sorted(times)]
+    places = {_on_device(headings[index]) for index in times}
+    if known == [["avg"]] * len(known) and places >= {-1, 1} and not fields.keys() & _PARTS_OF_RUN:
+        return None  # averages of several things: `GPU ms/tok`, `host ms/tok`
     for index in free:
         figures = _statistics(headings[index])
         if len(figures) == 1:
@@ -686,7 +693,7 @@ def _timed(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
     first = below.first
     times = (index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index))
     index = next(times, None) if _are_headings(headings) and all(map(_may_be_heading, headings)) else None
-    return None if index is None else {"value": index}
+    return None if index is None or _SAID.search(headings[index].text) else {"value": index}
 
 
 def _named(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
@@ -807,15 +814,23 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     apart = _apart(source.sample())
     tree = TimeTree(rows, [])
+    above: tuple[int, float] | None = None  # a line that states what the table below it takes of the recording
     for item in read_tables(lines, recognise, bare=True):
         if isinstance(item, Table):
             tree.finish()
             tree = TimeTree(rows, item.scope)
+            above = above if above and item.line - above[0] <= _ABOVE else None
+            if above:
+                rows.summary("total", "total", scope=item.scope, table=item.ordinal, unit="ns", total=above[1])
         elif isinstance(item, Row):
-            if problem := _add(_of_run(item) if item.table.line in apart else item, rows, conversion, tree):
+            row = _without_shares(item) if above else item
+            if problem := _add(_of_run(row) if item.table.line in apart else row, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
+        elif whole := _of_trace(item.text):
+            above = item.line, whole
+            lines.structure()
         elif shows_a_part(item.text):
             lines.skip("elided", "it says that it isn't complete")
         yield from rows.ready()
@@ -861,6 +876,24 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
 def _of_run(row: Row) -> Row:
     """A row of a table whose times don't add up with those of others."""
     return replace(row, table=replace(row.table, adds_up=False, is_tree=False))
+
+
+def _without_shares(row: Row) -> Row:
+    """A row of a table whose shares are of the whole recording: they don't say how much its rows take together."""
+    fields = {field: index for field, index in (row.table.fields or {}).items() if field != "percent"}
+    return replace(row, table=replace(row.table, fields=fields))
+
+
+def _of_trace(text: str) -> float | None:
+    """What a line above a table says that all of its rows take, in ns, beside their share of the recording."""
+    found = _OF_TRACE.search(text)
+    time = nanoseconds(Decimal(found[1]), found[2]) if found else None
+    return None if time is None else float(time)
+
+
+_OF_TRACE = re.compile(
+    r"\btook (\d{1,9}(?:\.\d{1,9})?) ?([mnuµμ]?s) \(\d{1,3}(?:\.\d{1,6})?% of the (?:trace|recording|run)\)"
+)
 
 
 def _apart(sample: Sample) -> frozenset[int]:

@@ -39,6 +39,12 @@ _RATE = re.compile(
 #: A label that is a name in a program, with its time.
 _IDENTIFIER = re.compile(r"[A-Za-z](?:[^\W_]*_\w+(?:\(\))?|\w*\(\))")
 
+#: A line that says by itself that it is a time of a device: one is enough.
+_OF_DEVICE = re.compile(
+    r"(?i)\b(?:gpu|kernel|cuda|hip|npu|shader)s?\b.{0,60}?"
+    r"(?:\b(?:times?|elapsed|latency|duration|took)\b|\d ?[mun]?s avg\b)"
+)
+
 #: Labels of what builds, which no recording is of.
 _BUILDING = re.compile(
     r"(?i)\W*(?:configur|generat(?:e|ing)\b|compil|link(?:ed|ing)\b|build(?:ing|s)?\b|built\b|install|download|fetch|resolv"
@@ -122,8 +128,8 @@ def probe(sample: Sample) -> Match | None:
 
 def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
     """Whether labels, each with its line, tell of something measured."""
-    if is_page(sample):
-        return len(named) >= _LEAST
+    if is_page(sample) and len(named) >= _LEAST:
+        return True
     from .records import of_records
 
     measured = [(name, line) for name, line in named if not _BUILDING.match(name)]
@@ -141,6 +147,8 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
             text = (sample.text or "")[:_SEARCHED]
             if len({line.strip() for line in text.splitlines() if says_setting(line)}) >= _LEAST:
                 return True
+        if len(measured) == 1 and _OF_DEVICE.search(measured[0][1]) and _DECIMAL.search(measured[0][1]):
+            return True
         is_rate = any(_RATE.search(line) for _, line in measured)
         return bool(measured) and (is_rate or ((are_times or are_names or are_records) and len(kinds) >= _LEAST))
     return True

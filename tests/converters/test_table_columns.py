@@ -578,3 +578,51 @@ def test_a_line_with_a_time_is_no_heading(tmp_path: Path) -> None:
     found = of(text, tmp_path).summaries
     assert len(found) == 3
     assert sum(found.total) == 18_500
+
+
+def test_a_range_in_the_unit_of_its_heading(tmp_path: Path) -> None:
+    text = "| Component | ms/tok |\n|---|---|\n| experts | 12.5 |\n| logits | 7.5–21.5 |\n| **total** | **20–34** |\n"
+    assert figures(of(text, tmp_path, "t.md"), "name", "avg", "min", "max") == [
+        ["experts", 12_500_000, None, None],
+        ["logits", None, 7_500_000, 21_500_000],
+        ["total", None, 20_000_000, 34_000_000],
+    ]
+
+
+def test_averages_of_device_and_host_are_figures_of_both(tmp_path: Path) -> None:
+    text = "| | GPU ms/tok | host ms/tok |\n|---|---|---|\n| N=0 | 12.5 | 4.5 |\n| N=8 | 16.5 | 5.5 |\n"
+    assert variants(of(text, tmp_path, "t.md")) == {
+        "N=0, GPU ms/tok": 12.5e6,
+        "N=0, host ms/tok": 4.5e6,
+        "N=8, GPU ms/tok": 16.5e6,
+        "N=8, host ms/tok": 5.5e6,
+    }
+
+
+def test_shares_of_the_whole_recording_are_none_of_the_table(tmp_path: Path) -> None:
+    rows = "| Time (%) | Total time | Calls | Name |\n|---|---|---|---|\n"
+    rows += "| 30.00% | 3 ms | 4 | a |\n| 10.00% | 1 ms | 2 | b |\n"
+    trace = of("Host activity: calls took 4 ms (40.0% of the trace)\n\n" + rows, tmp_path)
+    assert figures(trace, "kind", "name", "total", "percent") == [
+        ["total", "total", 4_000_000, None],
+        ["op", "a", 3_000_000, None],
+        ["op", "b", 1_000_000, None],
+    ]
+    assert figures(of("Calls took 4 ms\n\n" + rows, tmp_path), "percent") == [[30], [10]]
+
+
+def test_a_sentence_is_no_table_that_lacks_something(tmp_path: Path) -> None:
+    text = "- `a` goes from 3 to 68 ms between\n  short and long runs; the\n  stages of it stay at 1-2 ms  at 2k\n"
+    with pytest.raises(UnknownFormat) as error:
+        of(text, tmp_path, "a.txt")
+    assert "nearest" not in str(error.value)
+
+
+def test_no_mapping_of_shares_to_times_is_shown(tmp_path: Path) -> None:
+    text = "| kernel | {} | registers |\n|---|---|---|\n| a | {} | 60 |\n| b | {} | 24 |\n"
+    with pytest.raises(UnknownFormat) as shares:
+        of(text.format("cost", "67.5%", "6.5%"), tmp_path, "t.md")
+    with pytest.raises(UnknownFormat) as numbers:
+        of(text.format("cost", "67.5", "6.5"), tmp_path, "t.md")
+    assert "value=" not in str(shares.value.remedy)
+    assert "value=cost:ms" in str(numbers.value.remedy)
