@@ -45,6 +45,11 @@ _OF_DEVICE = re.compile(
     r"(?:\b(?:times?|elapsed|latency|duration|took)\b|\d ?[mun]?s avg\b)"
 )
 
+#: Words of sentences, which no name has.
+_IN_SENTENCES = re.compile(
+    r"(?i)\b(?:the|an?|we|i|you|it|this|that|these|our|my|your|is|are|was|were|has|had|have|with|when|which|because|so|but|and|if)\b"
+)
+
 #: Labels of what builds, which no recording is of.
 _BUILDING = re.compile(
     r"(?i)\W*(?:configur|generat(?:e|ing)\b|compil|link(?:ed|ing)\b|build(?:ing|s)?\b|built\b|install|download|fetch|resolv"
@@ -137,7 +142,7 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
     if len(measured) < _LEAST_LABELS or len(kinds) < _LEAST:
         is_measuring = _OF_MEASURING.search((sample.text or "")[:_SEARCHED]) is not None
         are_times = all(
-            _OF_TIME.search(name) or (is_measuring and not _SECONDS.search(line)) for name, line in measured
+            _OF_TIME.search(f"{name} {line}") or (is_measuring and not _SECONDS.search(line)) for name, line in measured
         )
         are_names = all(_IDENTIFIER.fullmatch(name) and _DECIMAL.search(line) for name, line in measured)
         are_records = all(line.rstrip(" ,;.").endswith(("}", "]", ")")) and of_records(line) for _, line in measured)
@@ -147,8 +152,10 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
             text = (sample.text or "")[:_SEARCHED]
             if len({line.strip() for line in text.splitlines() if says_setting(line)}) >= _LEAST:
                 return True
-        if len(measured) == 1 and _OF_DEVICE.search(measured[0][1]) and _DECIMAL.search(measured[0][1]):
-            return True
+        if len(measured) == 1:
+            ((name, line),) = measured
+            if _OF_DEVICE.search(line) and _DECIMAL.search(line) and not _IN_SENTENCES.search(name):
+                return True
         is_rate = any(_RATE.search(line) for _, line in measured)
         return bool(measured) and (is_rate or ((are_times or are_names or are_records) and len(kinds) >= _LEAST))
     return True

@@ -19,7 +19,7 @@ from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
-from .statements import of_change, of_series, of_span, of_statement, statistic_of
+from .statements import of_change, of_prose, of_series, of_span, of_statement, statistic_of
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
 _STAMP = (
@@ -145,6 +145,11 @@ _NAMING = re.compile(
 _PLAIN_TITLE = re.compile(r"[A-Za-z][\w/-]{0,40}(?: [\w/-]{1,40}){0,4}")
 _ONE_STATISTIC = re.compile(rf"(?i)(?:min(?:imum)?|max(?:imum)?|mean|median|avg|average)\s?[:=]\s{{0,9}}{TIME}")
 
+#: A kernel that is launched, as programs write it.
+_LAUNCHED = re.compile(
+    r"(?i:running|launching|launched|executing|benchmarking|profiling)\s+(?P<name>[A-Za-z_]\w*(?:<[^>].{0,80}>|\(.{0,80}\))?)"
+)
+
 _HEADED = re.compile(r"(?P<name>[A-Za-z_]\S{0,199}):")
 _STARTED = re.compile(
     r"(?i)(?:running|starting|benchmarking|testing|executing|computing)\s+"
@@ -259,7 +264,14 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
         or _of_single(text, tagged=tagged)
     ):
         return [figure]
-    return _of_parts(text) or of_unit_ahead(text) or of_words(text) or of_times_first(text) or of_statement(text)
+    return (
+        _of_parts(text)
+        or of_unit_ahead(text)
+        or of_words(text)
+        or of_times_first(text)
+        or of_statement(text)
+        or of_prose(text)
+    )
 
 
 def _of_parts(text: str) -> list[Figure]:
@@ -449,7 +461,7 @@ def named_in(text: str, below: str) -> str | None:
     is_name = found and (found["quote"] or found["name"].count(" ") < 1 or "(" in found["name"] or "<" in found["name"])
     if found and is_name:
         return found["name"].strip()
-    if started := _STARTED.fullmatch(rest):
+    if started := _STARTED.fullmatch(rest) or _LAUNCHED.fullmatch(rest):
         return started["name"].strip()
     if _PLAIN_TITLE.fullmatch(rest) and _ONE_STATISTIC.match(_without_prefix(below)):
         return rest
@@ -507,20 +519,12 @@ _LONGEST_SETTING = 160
 PROMPT = re.compile(
     r"(?:julia>|>>>|In \[\d{1,5}\]:)\s{0,9}(?:@benchmark|@btime|@time|%{0,2}timeit)\s{1,9}(?P<name>\S.{0,400})"
 )
-_COMPARED = re.compile(
-    r"(?i)(?:before|after|old|new|baseline|main|master|(?:this |the )?pr|patched|original|without|with)\b[^:.;]{0,40}:"
-)
 _OF_BLOCK = re.compile(r"[A-Za-z][^:.,;]{0,60}:")
 
 
 def is_heading_of_block(text: str) -> bool:
     """Whether a line may be the heading of lines that are no further indented: `This PR:`, a few words."""
     return _OF_BLOCK.fullmatch(text.rstrip()) is not None and text.count(" ") < _MOST_OF_HEADING
-
-
-def is_compared(text: str) -> bool:
-    """Whether a line is the heading of one of two runs: `Before:`, `After merging this PR:`."""
-    return _COMPARED.fullmatch(text.strip()) is not None
 
 
 #: Words of the heading of a block.

@@ -11,7 +11,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import is_total
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.text.titles import title_of
+from ktrace.kit.text.titles import is_compared, title_of
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -26,7 +26,6 @@ from .figures import (
     figures_of,
     form_of,
     indent_of,
-    is_compared,
     is_heading_of_block,
     is_time_alone,
     named_in,

@@ -5,7 +5,9 @@ gemm(v2): ['0.5', '0.25'], time:3.5 ms, TFLOPS:40                          a tim
 profile (n=60): barrier=0.2ms (max 0.3)  wait=8.3ms                        keys that are names, with statistics behind
 Range (min … max):  1.4 μs …  5.1 μs                                       keys, then values in the same order
 
-A line is read if each of its times has a key; what else it says are arguments.
+the kernel vec_add took 3.2 ms, while ...                                          a name of a program in a sentence
+
+A line is read if each of its times has a key; what else it says are arguments. Of a sentence only such times are read.
 """
 
 from __future__ import annotations
@@ -112,6 +114,25 @@ def of_change(text: str) -> list[Figure]:
         for when, dur in times.items()
         if dur is not None
     ]
+
+
+_IN_PROSE = re.compile(
+    r"(?i:kernel|operator|op|layer|shader|pass)s? "
+    r"(?P<quote>[`'\"]?)(?P<name>[A-Za-z_]\w*(?:::\w+){0,9}(?:<[^<>\s]{1,60}>)?)(?P=quote)"
+    rf" (?:takes?|took|runs? (?:for|in)|ran (?:for|in)|(?:finished|completed) in|needs|needed) (?:only |about |~)?"
+    rf"(?P<number>{NUMBER}) ?(?P<unit>{UNITS})(?![\w/])(?! (?:less|more|faster|slower|longer)\b)"
+)
+_PROGRAM_NAME = re.compile(r".*[_:<\d].*|[a-z]+[A-Z].*")
+
+
+def of_prose(text: str) -> list[Figure]:
+    """`The kernel vec_add took 3.2 ms`: times in a sentence, each behind a name that only a program has."""
+    found = list(_IN_PROSE.finditer(text)) if len(text) < _LONGEST else []
+    found = [one for one in found if one["quote"] or _PROGRAM_NAME.fullmatch(one["name"])]
+    times = [(one["name"], ns_of(one["number"], one["unit"])) for one in found]
+    if len({name for name, _ in times}) < len(times):
+        return []
+    return [Figure(name, dur, statistics={"total": float(dur)}) for name, dur in times if dur is not None]
 
 
 def statistic_of(key: str) -> str:

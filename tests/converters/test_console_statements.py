@@ -334,3 +334,21 @@ def test_one_line_is_enough_where_it_says_that_it_is_of_a_device(tmp_path: Path)
     for line in ("startup: 2.5 ms", "the GPU is busy for 2.5 ms, and idle then", "GPU kernel timeout: 2.5 ms"):
         with pytest.raises(KtraceError):
             _rows(f"some words before\n{line}\nand after\n", tmp_path)
+
+
+def test_names_of_programs_in_sentences(tmp_path: Path) -> None:
+    rows = _rows("So the kernel vec_add took 2.5 ms, and kernel `sort` runs in 0.5 ms on this device.\n", tmp_path)
+    assert {row["name"]: (row["kind"], row["total"]) for row in rows} == {
+        "vec_add": ("metric", 2.5e6),
+        "sort": ("metric", 0.5e6),
+    }
+    for words in ("the kernel took 2.5 ms", "the kernel module took 2.5 s", "kernel vec_add took 2.5 ms longer"):
+        with pytest.raises(KtraceError):
+            _rows(f"As we saw {words} on this machine.\n", tmp_path)
+
+
+def test_a_launch_names_the_time_below_it(tmp_path: Path) -> None:
+    rows = _rows("Launching vec_add<<<8, 64>>>\nElapsed: 12 us\nLaunching sort(n=8)\nElapsed: 30 us\n", tmp_path)
+    assert [(row["name"], row["total"]) for row in rows] == [("vec_add<<<8, 64>>>", 12e3), ("sort(n=8)", 30e3)]
+    rows = _rows("vec_add Elapsed: 12 us\nsort Elapsed: 30 us\n", tmp_path)
+    assert [(row["name"], row["total"]) for row in rows] == [("vec_add", 12e3), ("sort", 30e3)]

@@ -626,3 +626,23 @@ def test_no_mapping_of_shares_to_times_is_shown(tmp_path: Path) -> None:
         of(text.format("cost", "67.5", "6.5"), tmp_path, "t.md")
     assert "value=" not in str(shares.value.remedy)
     assert "value=cost:ms" in str(numbers.value.remedy)
+
+
+def test_the_words_of_a_heading_in_several_lines_are_apart(tmp_path: Path) -> None:
+    text = "| Kernel | Calls | Total |\n|        |       | time  |\n|        |       | (ms)  |\n"
+    text += "|--------|-------|-------|\n"
+    trace = of(text + "| a      | 10    | 12.5  |\n| b      | 2     | 2.5   |\n", tmp_path, "t.md")
+    assert figures(trace, "name", "count", "total") == [["a", 10, 12.5e6], ["b", 2, 2.5e6]]
+
+
+def test_a_line_right_above_a_table_says_of_which_run_it_is(tmp_path: Path) -> None:
+    table = "| Kernel | Calls | Total (ms) |\n|---|---|---|\n| a | 10 | {} |\n| b | 2 | 2.5 |\n\n"
+    trace = of("Before:\n\n" + table.format(12.5) + "After this change:\n\n" + table.format(8.5), tmp_path, "t.md")
+    assert [[list(scope), name] for scope, name in figures(trace, "scope", "name")] == [
+        [["Before"], "a"],
+        [["Before"], "b"],
+        [["After this change"], "a"],
+        [["After this change"], "b"],
+    ]
+    trace = of("Before:\n\nSomething else\n\n" + table.format(12.5), tmp_path, "t.md")
+    assert list(trace.summaries.scope.iloc[0]) == ["Kernel (line 5)"]

@@ -55,6 +55,12 @@ _NUMBER = re.compile(r"\d{3}|\d\.\d")
 #: The fewest rows that show where all of them are blank.
 _FEWEST_ROWS = 2
 
+#: Headings of known words, which no end of a line cuts.
+_ARE_WORDS = re.compile(
+    r"(?i)(?:(?:total|avg|average|mean|min|max|self|num|number|no\.|of|per|gpu|cpu|cuda|device|kernel|op|calls?|times?|duration"
+    r"|name|count|share|[(\[][a-z%]{1,5}[)\]]) ?){2,6}"
+)
+
 #: Lines that headings may extend over.
 _MOST_LINES = 5
 
@@ -157,7 +163,9 @@ def _stacked(layout: Layout, text: str, peek: Callable[[int], str | None], lines
         return
     while len(parts) > 1 and (are_types(parts[-1]) or not any(part.strip(" -") for part in parts[-1])):
         parts.pop()
-    texts = [cell.strip() for cell in joined(layout, parts[0], parts[1:])]
+    whole = [cell.strip() for cell in joined(layout, parts[0], parts[1:])]
+    apart = [" ".join(cell for part in parts if (cell := part[column].strip())) for column in range(len(parts[0]))]
+    texts = [one if _ARE_WORDS.fullmatch(one) else other for one, other in zip(apart, whole, strict=True)]
     yield Candidate(layout, texts, ruled, lines)
 
 
