@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
@@ -351,7 +351,7 @@ def _figures_of(
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
     free.sort(key=lambda index: _rank(headings[index]), reverse=True)
     stems = {_stem(headings[index]) for index in free if len(_statistics(headings[index])) == 1}
-    if len(stems - {frozenset()}) > 1:
+    if len(stems - {frozenset()}) > 1 or _are_repeated(headings[index] for index in times):
         return None  # statistics of several things: `TTFT mean`, `TPOT median`
     known = [_statistics(headings[index]) for index in sorted(times)]
     places = {_on_device(headings[index]) for index in times}
@@ -374,6 +374,15 @@ def _figures_of(
             fields["value"] = plain[0]
     fields = _by_products(headings, _with_total(headings, fields), times, below)
     return _by_shares(headings, fields, times, below)
+
+
+def _are_repeated(heads: Iterable[Heading]) -> bool:
+    """Whether two statistics and more are there twice, of different things: `Avg`, `Min`, `clAvg`, `clMin`."""
+    stems: dict[str, set[frozenset[str]]] = {}
+    for head in heads:
+        if len(named := _statistics(head)) == 1:
+            stems.setdefault(named[0], set()).add(_stem(head))
+    return sum(len(of) > 1 for of in stems.values()) > 1
 
 
 def _are_several(headings: Sequence[Heading], plain: Sequence[int]) -> bool:
@@ -405,6 +414,8 @@ def _by_products(headings: Sequence[Heading], fields: dict[str, int], times: set
         if len(often) < len(rows) or max(often) < 2:
             continue
         for one, all_calls in permutations(columns, 2):
+            if {*_statistics(headings[all_calls])} & {"min", "median", "max", "p95", "p99"}:
+                continue  # what one call takes
             halves = [_half_digit(headings, row, one) for row in rows]
             if all(
                 a and b and abs(a * n - b) <= max(b / 50, n * half)
@@ -673,8 +684,9 @@ def _near(sample: Sample) -> Match | None:
     for number, line in islice(likely_lines(sample, _WORDS), _MOST_NAMED):
         table = headings_at(sample.lines, number, _named) if _may_be_headings(line) else None
         if table and (len(table.headings) > 2 or isinstance(table.layout, (Pipes, Dashes))):
-            times = [head.text for head in table.headings if is_time(head.unit)]
-            in_cells = any(map(_TIME_IN_CELL.search, sample.lines[number : number + _BELOW]))
+            heads = [head for head in table.headings if is_time(head.unit)]
+            times = [head.text for head in heads] if not any(map(_statistics, heads)) else []
+            in_cells = bool(heads) or any(map(_TIME_IN_CELL.search, sample.lines[number : number + _BELOW]))
             lack = "no unit of time" if not in_cells else "nothing that says which of its times is that of a row"
             lack = lack if not times else f"no time of their own: '{times[0]}' is none"
             return Match(Score.NEAR, f"the table in line {number} has names, but {lack}")

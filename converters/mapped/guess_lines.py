@@ -26,7 +26,7 @@ from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _UNIT = r"(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)"
-_TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}}\s?[\[(]?{_UNIT}(?![\w])")
+_TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}}\s{{0,4}}[\[(]?{_UNIT}(?![\w])")
 #: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
 _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
@@ -139,6 +139,7 @@ def _alone(sample: Sample, path: str) -> int | None:
 def _alike(sample: Sample) -> list[int]:
     """The numbers, from 1, of the lines that have a time, with a word before or behind it, and go on alike there."""
     shapes: dict[str, list[int]] = {}
+    before: dict[str, list[int]] = {}  # of lines with a word before the time: what they are alike by if not behind it
     for number, line in enumerate(sample.lines, 1):
         if len(line) <= LONGEST and (found := _TIME.search(line)):
             behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
@@ -146,7 +147,9 @@ def _alike(sample: Sample) -> list[int]:
                 behind = re.sub(r"[\d.,]+", "0", found[0]) if re.search(r"\s[A-Za-z_]{2}", line[found.end() :]) else ""
             if behind:
                 shapes.setdefault(behind[:_ALIKE], []).append(number)
-    return max(shapes.values(), key=len, default=[])
+                before.setdefault(re.sub(r"[\d.,]+", "0", line[: found.end()]), []).append(number)
+    group = max(shapes.values(), key=len, default=[])
+    return group if len(group) >= _FEWEST else max(before.values(), key=len, default=group)
 
 
 def _examples(sample: Sample, path: str) -> list[int]:
@@ -190,6 +193,13 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     except KtraceError:
         return None
     (found,) = mapping.patterns()
+    if found.fields.keys() >= {"percent", "count", "dur"}:
+        rows = [cells for line in lines if (cells := found.cells(line)) is not None]
+        if not _are_shares(rows):
+            if not _are_shares(rows, of_calls=True):
+                return None  # nothing says whether it is the time of a call
+            mapping = replace(mapping, lines=(text.replace("{dur}", "{avg}"),))
+            (found,) = mapping.patterns()
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
     rows = [cells for line in lines if (cells := found.cells(line)) is not None]
     fit = [cells["name"] for cells in rows]
@@ -259,13 +269,17 @@ def _is_name(text: str) -> bool:
     return closed and is_word and plain
 
 
-def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:
+def _are_shares(rows: Sequence[Mapping[str, str]], *, of_calls: bool = False) -> bool:
     """Whether the first time of lines is that which they state shares of, so that another time is an argument.
 
-    One factor is between the times and all shares, as exactly as these are written.
+    One factor is between the times and all shares, as exactly as these are written. `of_calls`: times their count.
     """
-    pairs = [(quantity(cells.get("dur", "")), quantity(cells.get("percent", ""))) for cells in rows]
-    known = [(time.number, share.number) for time, share in pairs if time and share and time.number > 0]
+    figures = [[quantity(cells.get(field, "")) for field in ("dur", "percent", "count")] for cells in rows]
+    known = [
+        (time.number * (count.number if of_calls and count else 1), share.number)
+        for time, share, count in figures
+        if time and share and time.number > 0
+    ]
     last = Decimal(10) ** min((int(share.as_tuple().exponent) for _, share in known), default=0)
     if len(known) <= _NAMED or max(share for _, share in known) < 5 * last:
         return False

@@ -352,3 +352,9 @@ def test_a_launch_names_the_time_below_it(tmp_path: Path) -> None:
     assert [(row["name"], row["total"]) for row in rows] == [("vec_add<<<8, 64>>>", 12e3), ("sort(n=8)", 30e3)]
     rows = _rows("vec_add Elapsed: 12 us\nsort Elapsed: 30 us\n", tmp_path)
     assert [(row["name"], row["total"]) for row in rows] == [("vec_add", 12e3), ("sort", 30e3)]
+
+
+def test_bars_of_progress_are_no_lines_with_times(tmp_path: Path) -> None:
+    bars = "".join(f"  |{'=' * n}>{' ' * (9 - n)}| {n}/40 - 15.5s/it\n" for n in range(1, 9))
+    rows = _rows(f"[INFO ] a.cpp:30 - encode completed, taking 21 ms\n{bars}load of parts, taking 1.5s\n", tmp_path)
+    assert [(row["name"], row["total"]) for row in rows] == [("encode", 21e6), ("load of parts", 1.5e9)]

@@ -646,3 +646,21 @@ def test_a_line_right_above_a_table_says_of_which_run_it_is(tmp_path: Path) -> N
     ]
     trace = of("Before:\n\nSomething else\n\n" + table.format(12.5), tmp_path, "t.md")
     assert list(trace.summaries.scope.iloc[0]) == ["Kernel (line 5)"]
+
+
+def test_headings_end_behind_their_units(tmp_path: Path) -> None:
+    text = "Kernel          Avg(ms) Min(ms) Max(ms)  Calls\nconv_first      0.5     0.25    1.5      3\n"
+    text += "relu            0.125   0.125   0.5      4\n"
+    assert figures(of(text, tmp_path), "name", "avg", "min", "max", "count") == [
+        ["conv_first", 500_000, 250_000, 1_500_000, 3],
+        ["relu", 125_000, 125_000, 500_000, 4],
+    ]
+    text = text.replace("Calls", "clAvg(ms) clMin(ms)").replace("3\n", "0.5   0.5\n").replace("4\n", "0.25   0.5\n")
+    with pytest.raises(UnknownFormat, match="nothing that says which of its times"):  # statistics of two things
+        of(text, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "adds_up"), [("ours, `sort`", False), ("baseline", False), ("hours", True)])
+def test_rows_that_are_compared_add_up_to_nothing(name: str, adds_up: bool, tmp_path: Path) -> None:
+    text = f"| | calls | total ms |\n|---|---|---|\n| {name} | 10 | 12.5 |\n| other, `sort` | 20 | 2.5 |\n"
+    assert set(of(text, tmp_path, "t.md").summaries.kind) == {"op" if adds_up else "metric"}

@@ -52,6 +52,9 @@ _MOST_ROWS = 9
 #: A number that headings of columns which only gaps part don't have.
 _NUMBER = re.compile(r"\d{3}|\d\.\d")
 
+#: Behind its unit a heading ends, even one blank before the next.
+_UNIT_ENDS = re.compile(r"(?<=[\w%][)\]]) (?=[A-Za-z])")
+
 #: The fewest rows that show where all of them are blank.
 _FEWEST_ROWS = 2
 
@@ -186,6 +189,12 @@ def _fixed_width(text: str, spans: Sequence[tuple[int, int]], peek: Callable[[in
         for layout, texts in _with_unnamed(text, spans, peek(1 + ruled) or ""):
             yield Candidate(layout, texts, ruled)
     if len(spans) > 1:
+        ends = [found.end() for found in _UNIT_ENDS.finditer(text)]
+        parts = [
+            span for begin, end in spans for span in pairwise([begin, *(at for at in ends if begin < at < end), end])
+        ]
+        if len(spans) < len(parts) == len(chunks_of(peek(1 + ruled) or "")):
+            yield Candidate(Spaces(tuple(parts)), [text[begin:end].strip() for begin, end in parts], ruled)
         yield from _candidate(Spaces(tuple(spans)), text, ruled)
     yield from _between_gaps(text, len(spans), 1 + ruled, peek)
 

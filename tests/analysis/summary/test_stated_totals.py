@@ -202,3 +202,16 @@ def test_the_first_rows_of_a_profilers_table_have_the_shares_that_it_states(
     assert "gemm takes the most time in the tables: 80.0% (8.00 ms of 10.0 ms)" in cut.verdict[1]
     whole = summary_of(tmp_path, written(KERNELS))
     assert codes(whole) == [] and whole.total == 10_000_000
+
+
+def test_totals_of_tables_that_are_missing_count(tmp_path: Path) -> None:
+    text = "=== API Timing Results: ===\n\nTotal Execution Time (ns): 9000\n"
+    text += "Total API Time for CL CPU backend (ns): 400\nTotal API Time for CL GPU backend (ns): 3600\n\n"
+    head = "Function, Calls, Time (ns), Time (%), Average (ns), Min (ns), Max (ns)\n"
+    tables = [
+        f"== CL {one} Backend: ==\n\n{head}clWait, 1, {ns}, 100.00, {ns}, {ns}, {ns}\n\n"
+        for one, ns in (("CPU", 400), ("GPU", 3600))
+    ]
+    cut = summary_of(tmp_path, text + tables[0])
+    assert codes(cut) == ["check.table_incomplete"] and cut.total == 4000
+    assert codes(summary_of(tmp_path, text + "".join(tables))) == []
