@@ -229,7 +229,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     matched = COLUMNS.match(headings) or {}
     if not _are_headings(headings) or ("name" not in matched and not all(map(_may_be_heading, headings))):
         return None
-    first = below.first
+    first = _first(below)
     times = {index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index)}
     rows = list(islice(below, _LOOKED_AT))
     times = {index for index in times if not rows or any(_has_figure(row, index) for row in rows)}
@@ -269,6 +269,13 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if figures is None or _is_one_of_parts(headings, figures, spans):
         return variants(headings, spans, below, name, (figures or {}).get("total")) or figures
     return settings_of(headings, figures, below) or figures
+
+
+def _first(below: Below) -> Sequence[str]:
+    """The first row that says anything behind its first cell."""
+    if not all(map(is_missing, below.first[1:])):
+        return below.first
+    return next((row for row in islice(below, _LOOKED_AT) if not all(map(is_missing, row[1:]))), below.first)
 
 
 def _ranges(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> set[int]:

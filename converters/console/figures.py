@@ -19,7 +19,7 @@ from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
-from .statements import of_change, of_prose, of_series, of_span, of_statement, statistic_of
+from .statements import of_change, of_prose, of_series, of_span, of_statement, statistic_of, statistics_behind
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
 _STAMP = (
@@ -353,9 +353,11 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     if named := _NAMED_STATISTIC.fullmatch(label):
         label, statistic = named["label"], STATISTIC[named["word"].lower()]
     statistic = statistic or (_STATISTIC_OF.get(float(percentile["of"]), "") if percentile else "")
-    statistic = statistic or _statistic_in(label) or ("avg" if _OF_REPEATS.search(args.get("rest", "")) else "")
-    statistic = statistic or ("avg" if spread else "")
-    statistics = {statistic: float(dur)} if statistic else {}
+    behind = statistics_behind(args.get("rest", ""), unit)
+    statistic = statistic or _statistic_in(label)
+    statistic = statistic or ("avg" if not behind and _OF_REPEATS.search(args.get("rest", "")) else "")
+    statistic = statistic or ("avg" if spread else "total" if "avg" in behind else "")
+    statistics = {statistic: float(dur)} | (behind if statistic == "total" else {}) if statistic else {}
     if spread and statistic == "avg":
         deviation = ns_of(spread["spread"], (spread["of_spread"] or spread["of_mean"] or unit).strip())
         statistics |= {} if deviation is None else {"stddev": float(deviation)}

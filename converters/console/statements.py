@@ -174,7 +174,7 @@ def of_statement(text: str) -> list[Figure]:
         if not _is_name(name):
             return []
         last = figures[-1] if figures and figures[-1].name == name else None
-        statistics = {statistic or "total": float(dur)} | _behind(timed["rest"], timed["unit"])
+        statistics = {statistic or "total": float(dur)} | statistics_behind(timed["rest"], timed["unit"])
         if last and statistic and statistic not in last.statistics:
             last.statistics |= statistics
         elif last:
@@ -192,7 +192,7 @@ def _is_name(text: str) -> bool:
     return bool(text) and closed and len(text.split()) <= _MOST_WORDS and ". " not in text and is_measured(text)
 
 
-def _behind(text: str, unit: str) -> dict[str, float]:
+def statistics_behind(text: str, unit: str) -> dict[str, float]:
     """The statistics in brackets behind a time, in its unit unless they have one."""
     found: dict[str, float] = {}
     for member in _BEHIND.finditer(text):

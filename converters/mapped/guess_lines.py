@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from difflib import SequenceMatcher
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -86,6 +86,7 @@ _ALIKE = 12
 _ON_HOST, _ON_DEVICE = (
     re.compile(rf"(?<![a-z])(?:{word})(?![a-z])", re.IGNORECASE) for word in ("cpu|host", "gpu|device")
 )
+_THREE_DIGITS = re.compile(r"[1-9]\.?\d\.?\d")
 _COMMA = re.compile(r"(?<![\d.,])0,\d")
 _TRIES = 6
 
@@ -224,6 +225,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     if (
         not found.fields.keys() & {"dur", "total", "value", "count", "start"}
         or are_repeats
+        or _are_nested(rows)
         or any(map(_OF_REQUESTS.search, fit))
     ):
         return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything
@@ -250,6 +252,17 @@ def _are_below_settings(lines: Sequence[str], form: LinePattern) -> bool:
         above.append((indent, last))
     are_headed = any(len(heads) > 1 and all(heads) and len({*heads}) == len(heads) for heads in before.values())
     return are_headed or any(len(settings) > 1 for settings in places.values())
+
+
+def _are_nested(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether most lines have the time of the one before, to three digits, under another name: one within the other."""
+    pairs = [(one, two) for one, two in pairwise(rows) if one["name"] != two["name"]]
+    same = sum(
+        _THREE_DIGITS.search(time) is not None and time == two.get("dur")
+        for one, two in pairs
+        if (time := one.get("dur", ""))
+    )
+    return len(rows) > _NAMED and same * 2 > len(pairs)
 
 
 def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:

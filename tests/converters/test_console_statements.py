@@ -358,3 +358,9 @@ def test_bars_of_progress_are_no_lines_with_times(tmp_path: Path) -> None:
     bars = "".join(f"  |{'=' * n}>{' ' * (9 - n)}| {n}/40 - 15.5s/it\n" for n in range(1, 9))
     rows = _rows(f"[INFO ] a.cpp:30 - encode completed, taking 21 ms\n{bars}load of parts, taking 1.5s\n", tmp_path)
     assert [(row["name"], row["total"]) for row in rows] == [("encode", 21e6), ("load of parts", 1.5e9)]
+
+
+def test_a_mean_in_brackets_is_not_that_of_the_time_before_it() -> None:
+    (found,) = figures_of("INFO stats: render/ui/elapsed_gpu : 0.5ms (avg 0.25ms)")
+    assert found.statistics == {"total": 500_000, "avg": 250_000}
+    assert figures_of("render: 0.5ms (avg)")[0].statistics == {"avg": 500_000}

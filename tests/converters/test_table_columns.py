@@ -664,3 +664,13 @@ def test_headings_end_behind_their_units(tmp_path: Path) -> None:
 def test_rows_that_are_compared_add_up_to_nothing(name: str, adds_up: bool, tmp_path: Path) -> None:
     text = f"| | calls | total ms |\n|---|---|---|\n| {name} | 10 | 12.5 |\n| other, `sort` | 20 | 2.5 |\n"
     assert set(of(text, tmp_path, "t.md").summaries.kind) == {"op" if adds_up else "metric"}
+
+
+def test_a_first_row_without_figures(tmp_path: Path) -> None:
+    text = "| Size | naive    | tiled    |\n|---|---|---|\n| 1e5  | WIP      | WIP      |\n"
+    text += "| 1e6  | 3.50ms    | 0.5ms* |\n| 1e7  | 36.50ms    | WIP |\n"  # and none of ncnn's layers
+    assert variants(of(text, tmp_path, "t.md")) == {
+        "Size 1e6, naive": 3.5e6,
+        "Size 1e6, tiled": 0.5e6,
+        "Size 1e7, naive": 36.5e6,
+    }

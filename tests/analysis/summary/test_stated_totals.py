@@ -215,3 +215,11 @@ def test_totals_of_tables_that_are_missing_count(tmp_path: Path) -> None:
     cut = summary_of(tmp_path, text + tables[0])
     assert codes(cut) == ["check.table_incomplete"] and cut.total == 4000
     assert codes(summary_of(tmp_path, text + "".join(tables))) == []
+
+
+def test_shares_in_lines_say_that_others_are_not_there(tmp_path: Path) -> None:
+    rows = [("gemm", 40.0, 4000, 2.0), ("topk", 5.0, 10, 100.0), ("norm", 3.0, 200, 3.0), ("rope", 2.0, 400, 1.0)]
+    text = "".join(f"{share}%  {n} calls  {dur} us  {name}\n" for name, share, n, dur in rows)
+    summary = summary_of(tmp_path, text)
+    assert codes(summary) == ["check.table_incomplete"]
+    assert "gemm takes the most time in the table: 40.0%" in summary.verdict[-1]

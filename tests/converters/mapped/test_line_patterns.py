@@ -329,3 +329,10 @@ def test_shares_say_whether_a_time_is_that_of_a_call(tmp_path: Path) -> None:
 def test_blanks_before_a_unit(tmp_path: Path) -> None:
     text = "".join(f"cost:{n}00    us      {name}\n" for n, name in enumerate(("conv_a", "conv_b", "pool", "norm"), 2))
     assert ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["total"].to_pylist() == [2e5, 3e5, 4e5, 5e5]
+
+
+def test_equal_times_of_different_names_are_one_within_the_other(tmp_path: Path) -> None:
+    text = "".join(f"end {name}: 195 elapsed {ms} ms\n" for ms in (708, 962) for name in ("launch", "plan", "dispatch"))
+    assert set(ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["kind"].to_pylist()) == {"metric"}
+    text = "".join(f"end {name}: 195 elapsed {ms} ms\n" for name, ms in zip(OPS, (708, 962, 115, 42), strict=False))
+    assert set(ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["kind"].to_pylist()) == {"op"}
