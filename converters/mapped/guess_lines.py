@@ -138,9 +138,12 @@ def _alone(sample: Sample, path: str) -> int | None:
 
 
 def _alike(sample: Sample) -> list[int]:
-    """The numbers, from 1, of the lines that have a time, with a word before or behind it, and go on alike there."""
+    """The numbers, from 1, of the lines that have a time, with a word before or behind it, and go on alike there.
+
+    If no two go on alike, those that are alike up to their time.
+    """
     shapes: dict[str, list[int]] = {}
-    before: dict[str, list[int]] = {}  # of lines with a word before the time: what they are alike by if not behind it
+    timed: list[tuple[int, str]] = []
     for number, line in enumerate(sample.lines, 1):
         if len(line) <= LONGEST and (found := _TIME.search(line)):
             behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
@@ -148,9 +151,13 @@ def _alike(sample: Sample) -> list[int]:
                 behind = re.sub(r"[\d.,]+", "0", found[0]) if re.search(r"\s[A-Za-z_]{2}", line[found.end() :]) else ""
             if behind:
                 shapes.setdefault(behind[:_ALIKE], []).append(number)
-                before.setdefault(re.sub(r"[\d.,]+", "0", line[: found.end()]), []).append(number)
-    group = max(shapes.values(), key=len, default=[])
-    return group if len(group) >= _FEWEST else max(before.values(), key=len, default=group)
+                timed.append((number, line[: found.end()]))
+    if not timed or len(shapes) < len(timed):
+        return max(shapes.values(), key=len, default=[])
+    shapes = {}
+    for number, before in timed:
+        shapes.setdefault(re.sub(r"[\d.,]+", "0", before), []).append(number)
+    return max(shapes.values(), key=len)
 
 
 def _examples(sample: Sample, path: str) -> list[int]:
