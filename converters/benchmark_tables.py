@@ -182,6 +182,7 @@ WORDS = (
     "name (time in ",
     "t_pp s",
     "gpu kernel time",
+    "wall-clock time",
     "operation: ",
     "processid,",
     "pass: cold: ",
@@ -193,7 +194,8 @@ FIGURES = frozenset(("avg", "total"))
 #: Lines that say more of the row above, or a time that a row below repeats.
 _SOLUTION = re.compile(r"\s*--(?P<key>[\w ]{1,40}):\s+(?P<value>\S.*)")
 _ELAPSED = re.compile(
-    r"GPU Kernel Time (?P<name>[^:]{1,80}?)\.? Elapsed: (?P<time>\d{1,12}(?:\.\d{1,9})?) ms(?: \(average\))?"
+    r"(?:\*\*)?(?:GPU Kernel|(?P<wall>Wall-clock)) Time (?P<name>[^:]{1,80}?)\.? Elapsed:(?:\*\*)?"
+    r" (?P<time>\d{1,12}(?:\.\d{1,9})?) ms(?P<mean> \(average\))?"
 )
 _PRETTY = re.compile(
     r" +Operation: (?P<operation>\S.{0,1000})| +Runtime: (?P<runtime>\d{1,12}(?:\.\d{0,9})?(?:e[+-]?\d{1,2})?) +ms *"
@@ -318,7 +320,8 @@ class _Reading:
                 return
             self.flush()
             ns = nanoseconds(Decimal(found["time"]), "ms")
-            self._waiting = "metric", found["name"], {"avg": float(ns or 0), "args": {}}
+            name = found["name"] + (", wall-clock" if found["wall"] else "")
+            self._waiting = "metric", name, {"avg" if found["mean"] else "total": float(ns or 0), "args": {}}
             self._lines.used()
         elif self._waiting and (found := _SOLUTION.fullmatch(line)):
             self._waiting[2]["args"][found["key"]] = plain(found["value"])

@@ -35,7 +35,7 @@ _TIME = r"(\d{1,9}\.\d\d)"
 #: What Android's log puts before a line.
 _LOGGED = re.compile(r"(?:.{0,80}\s)?(?:[VDIWEF]/)?ncnn *(?:\( *\d+\) *)?: ")
 _NETWORK = re.compile(rf"(\S.{{0,200}}?) +min = +{_TIME} +max = +{_TIME} +avg = +{_TIME}")
-_LAYER = re.compile(rf"(\S{{1,100}}) +(\S.{{0,200}}?) +{_TIME}([mu])s {{4}}\|(.{{0,400}})")
+_LAYER = re.compile(rf"([^\s|]\S{{0,99}}) +([^\s|].{{0,200}}?) +{_TIME}([mu])s {{4}}\|(.{{0,400}})")
 _SETTING = re.compile(r"(loop_count|num_threads|powersave|gpu_device|cooling_down) = (-?\d{1,9})")
 _DEVICE = re.compile(r"\[(\d{1,4}) ([^\[\]]{1,200})\] +[\w/-]+=.{0,400}")
 _SHAPES = re.compile(r" *\[([^\[\]]{1,60})\] -> \[([^\[\]]{1,60})\]")

@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
@@ -118,6 +118,9 @@ _SHARE_WORDS = frozenset(
         *("kernels", "gpu", "cuda", "device", "runtime"),
     )
 )
+
+#: Fields that say of what a run a row is a part.
+_PARTS_OF_RUN = frozenset(("total", "value", "count", "percent"))
 
 #: A column whose first rows have no figure is none of times, whatever its heading says.
 _LOOKED_AT = 8
@@ -226,7 +229,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     matched = COLUMNS.match(headings) or {}
     if not _are_headings(headings) or ("name" not in matched and not all(map(_may_be_heading, headings))):
         return None
-    first = below.first
+    first = _first(below)
     times = {index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index)}
     rows = list(islice(below, _LOOKED_AT))
     times = {index for index in times if not rows or any(_has_figure(row, index) for row in rows)}
@@ -266,6 +269,13 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if figures is None or _is_one_of_parts(headings, figures, spans):
         return variants(headings, spans, below, name, (figures or {}).get("total")) or figures
     return settings_of(headings, figures, below) or figures
+
+
+def _first(below: Below) -> Sequence[str]:
+    """The first row that says anything behind its first cell."""
+    if not all(map(is_missing, below.first[1:])):
+        return below.first
+    return next((row for row in islice(below, _LOOKED_AT) if not all(map(is_missing, row[1:]))), below.first)
 
 
 def _ranges(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> set[int]:
@@ -348,8 +358,12 @@ def _figures_of(
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
     free.sort(key=lambda index: _rank(headings[index]), reverse=True)
     stems = {_stem(headings[index]) for index in free if len(_statistics(headings[index])) == 1}
-    if len(stems - {frozenset()}) > 1:
+    if len(stems - {frozenset()}) > 1 or _are_repeated(headings[index] for index in times):
         return None  # statistics of several things: `TTFT mean`, `TPOT median`
+    known = [_statistics(headings[index]) for index in sorted(times)]
+    places = {_on_device(headings[index]) for index in times}
+    if known == [["avg"]] * len(known) and places >= {-1, 1} and not fields.keys() & _PARTS_OF_RUN:
+        return None  # averages of several things: `GPU ms/tok`, `host ms/tok`
     for index in free:
         figures = _statistics(headings[index])
         if len(figures) == 1:
@@ -367,6 +381,15 @@ def _figures_of(
             fields["value"] = plain[0]
     fields = _by_products(headings, _with_total(headings, fields), times, below)
     return _by_shares(headings, fields, times, below)
+
+
+def _are_repeated(heads: Iterable[Heading]) -> bool:
+    """Whether two statistics and more are there twice, of different things: `Avg`, `Min`, `clAvg`, `clMin`."""
+    stems: dict[str, set[frozenset[str]]] = {}
+    for head in heads:
+        if len(named := _statistics(head)) == 1:
+            stems.setdefault(named[0], set()).add(_stem(head))
+    return sum(len(of) > 1 for of in stems.values()) > 1
 
 
 def _are_several(headings: Sequence[Heading], plain: Sequence[int]) -> bool:
@@ -398,6 +421,8 @@ def _by_products(headings: Sequence[Heading], fields: dict[str, int], times: set
         if len(often) < len(rows) or max(often) < 2:
             continue
         for one, all_calls in permutations(columns, 2):
+            if {*_statistics(headings[all_calls])} & {"min", "median", "max", "p95", "p99"}:
+                continue  # what one call takes
             halves = [_half_digit(headings, row, one) for row in rows]
             if all(
                 a and b and abs(a * n - b) <= max(b / 50, n * half)
@@ -666,8 +691,9 @@ def _near(sample: Sample) -> Match | None:
     for number, line in islice(likely_lines(sample, _WORDS), _MOST_NAMED):
         table = headings_at(sample.lines, number, _named) if _may_be_headings(line) else None
         if table and (len(table.headings) > 2 or isinstance(table.layout, (Pipes, Dashes))):
-            times = [head.text for head in table.headings if is_time(head.unit)]
-            in_cells = any(map(_TIME_IN_CELL.search, sample.lines[number : number + _BELOW]))
+            heads = [head for head in table.headings if is_time(head.unit)]
+            times = [head.text for head in heads] if not any(map(_statistics, heads)) else []
+            in_cells = bool(heads) or any(map(_TIME_IN_CELL.search, sample.lines[number : number + _BELOW]))
             lack = "no unit of time" if not in_cells else "nothing that says which of its times is that of a row"
             lack = lack if not times else f"no time of their own: '{times[0]}' is none"
             return Match(Score.NEAR, f"the table in line {number} has names, but {lack}")
@@ -686,7 +712,7 @@ def _timed(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
     first = below.first
     times = (index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index))
     index = next(times, None) if _are_headings(headings) and all(map(_may_be_heading, headings)) else None
-    return None if index is None else {"value": index}
+    return None if index is None or _SAID.search(headings[index].text) else {"value": index}
 
 
 def _named(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
@@ -807,15 +833,23 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     apart = _apart(source.sample())
     tree = TimeTree(rows, [])
+    above: tuple[int, float] | None = None  # a line that states what the table below it takes of the recording
     for item in read_tables(lines, recognise, bare=True):
         if isinstance(item, Table):
             tree.finish()
             tree = TimeTree(rows, item.scope)
+            above = above if above and item.line - above[0] <= _ABOVE else None
+            if above:
+                rows.summary("total", "total", scope=item.scope, table=item.ordinal, unit="ns", total=above[1])
         elif isinstance(item, Row):
-            if problem := _add(_of_run(item) if item.table.line in apart else item, rows, conversion, tree):
+            row = _without_shares(item) if above else item
+            if problem := _add(_of_run(row) if item.table.line in apart else row, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
+        elif whole := _of_trace(item.text):
+            above = item.line, whole
+            lines.structure()
         elif shows_a_part(item.text):
             lines.skip("elided", "it says that it isn't complete")
         yield from rows.ready()
@@ -861,6 +895,24 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
 def _of_run(row: Row) -> Row:
     """A row of a table whose times don't add up with those of others."""
     return replace(row, table=replace(row.table, adds_up=False, is_tree=False))
+
+
+def _without_shares(row: Row) -> Row:
+    """A row of a table whose shares are of the whole recording: they don't say how much its rows take together."""
+    fields = {field: index for field, index in (row.table.fields or {}).items() if field != "percent"}
+    return replace(row, table=replace(row.table, fields=fields))
+
+
+def _of_trace(text: str) -> float | None:
+    """What a line above a table says that all of its rows take, in ns, beside their share of the recording."""
+    found = _OF_TRACE.search(text)
+    time = nanoseconds(Decimal(found[1]), found[2]) if found else None
+    return None if time is None else float(time)
+
+
+_OF_TRACE = re.compile(
+    r"\btook (\d{1,9}(?:\.\d{1,9})?) ?([mnuµμ]?s) \(\d{1,3}(?:\.\d{1,6})?% of the (?:trace|recording|run)\)"
+)
 
 
 def _apart(sample: Sample) -> frozenset[int]:

@@ -23,7 +23,8 @@ def _placed(columns: Columns) -> Columns:
         columns["device"] = int(number or 0)
     name = columns["name"] = " ".join(columns["name"].split())
     kind = "memcpy" if " <- " in name else "graph" if name.startswith("<batched ") else "kernel"
-    if kind == "kernel" and place in _HOST:
+    source = name.rpartition(" <- ")[2].partition(":")[0]
+    if place in _HOST and (kind == "kernel" or source in _HOST):
         kind = "op"
     return columns | {"kind": kind, "count": 1}
 

@@ -30,6 +30,7 @@ _SHARE = 10
 #: Labels that differ, at least, where no word tells of a page: two where they speak of time, or a text of measuring.
 _LEAST_LABELS = 3
 _OF_TIME = re.compile(r"(?i)(?<![a-z])(?:times?|took|latency|elapsed|duration|runtime|cost)(?![a-z])")
+_SAYS_TIME = re.compile(r"(?i)\b(?:elapsed|latency|duration|taking)\b")
 _OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|gpus?|cuda|flops|speed-?up|cycles)\b")
 #: A rate beside a time: such a line tells of measuring alone.
 _RATE = re.compile(
@@ -38,6 +39,17 @@ _RATE = re.compile(
 )
 #: A label that is a name in a program, with its time.
 _IDENTIFIER = re.compile(r"[A-Za-z](?:[^\W_]*_\w+(?:\(\))?|\w*\(\))")
+
+#: A line that says by itself that it is a time of a device: one is enough.
+_OF_DEVICE = re.compile(
+    r"(?i)\b(?:gpu|kernel|cuda|hip|npu|shader)s?\b.{0,60}?"
+    r"(?:\b(?:times?|elapsed|latency|duration|took)\b|\d ?[mun]?s avg\b)"
+)
+
+#: Words of sentences, which no name has.
+_IN_SENTENCES = re.compile(
+    r"(?i)\b(?:the|an?|we|i|you|it|this|that|these|our|my|your|is|are|was|were|has|had|have|with|when|which|because|so|but|and|if)\b"
+)
 
 #: Labels of what builds, which no recording is of.
 _BUILDING = re.compile(
@@ -48,6 +60,9 @@ _BUILDING = re.compile(
 #: Lines with a time that are examined; at least half of them must have a label. Longer lines than this aren't.
 _EXAMINED = 40
 _LONGEST = 10_000
+
+#: A bar of progress, and how far it is.
+_PROGRESS = re.compile(r"\|[^|\w]{3,200}\|\s{0,4}\d{1,9}/\d")
 
 _WORD = "(index)"
 
@@ -107,7 +122,8 @@ def probe(sample: Sample) -> Match | None:
             (box := box_of(line, below)) and box.fields for below in lines[number + 1 : number + 3]
         ):
             return Match(Score.DIALECT, "has a table of console.table with times")
-    likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)][:_EXAMINED]
+    timed = (line for line in lines if len(line) < _LONGEST and _TIME.search(line) and not _PROGRESS.search(line))
+    likely = list(islice(timed, _EXAMINED))
     if are_stamps(sample):
         likely = [line for line in likely if not line.lstrip()[:1].isdigit()]
     if not likely or len(likely) * _SHARE < len(lines) or tells_of_tests(sample.text):
@@ -122,8 +138,8 @@ def probe(sample: Sample) -> Match | None:
 
 def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
     """Whether labels, each with its line, tell of something measured."""
-    if is_page(sample):
-        return len(named) >= _LEAST
+    if is_page(sample) and len(named) >= _LEAST:
+        return True
     from .records import of_records
 
     measured = [(name, line) for name, line in named if not _BUILDING.match(name)]
@@ -131,7 +147,8 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
     if len(measured) < _LEAST_LABELS or len(kinds) < _LEAST:
         is_measuring = _OF_MEASURING.search((sample.text or "")[:_SEARCHED]) is not None
         are_times = all(
-            _OF_TIME.search(name) or (is_measuring and not _SECONDS.search(line)) for name, line in measured
+            _OF_TIME.search(name) or _SAYS_TIME.search(line) or (is_measuring and not _SECONDS.search(line))
+            for name, line in measured
         )
         are_names = all(_IDENTIFIER.fullmatch(name) and _DECIMAL.search(line) for name, line in measured)
         are_records = all(line.rstrip(" ,;.").endswith(("}", "]", ")")) and of_records(line) for _, line in measured)
@@ -140,6 +157,10 @@ def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
 
             text = (sample.text or "")[:_SEARCHED]
             if len({line.strip() for line in text.splitlines() if says_setting(line)}) >= _LEAST:
+                return True
+        if len(measured) == 1:
+            ((name, line),) = measured
+            if _OF_DEVICE.search(line) and _DECIMAL.search(line) and not _IN_SENTENCES.search(name):
                 return True
         is_rate = any(_RATE.search(line) for _, line in measured)
         return bool(measured) and (is_rate or ((are_times or are_names or are_records) and len(kinds) >= _LEAST))

@@ -6,6 +6,7 @@ Lines have a label before a duration (`label: 1.23 ms`), keys and values, JSON, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
@@ -18,17 +19,17 @@ from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
-from .statements import of_change, of_series, of_span, of_statement, statistic_of
+from .statements import of_change, of_prose, of_series, of_span, of_statement, statistic_of, statistics_behind
 
 #: What tools put before a message: a time of day or since the start, the place in a program, the level.
 _STAMP = (
     r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?"
-    r"|\[\s{0,9}\d{1,9}\.\d{3,9}\])\s{1,4}"
+    r"|\[[^\[\]]{0,40}\d\d:\d\d:\d\d[^\[\]]{0,20}\]|\[\s{0,9}\d{1,9}\.\d{3,9}\])\s{1,4}"
 )
 _PLACE = r"(?:[\w.@/-]{1,80}\.[A-Za-z]{1,4}:\d{1,7}(?::\d{1,7})?\s{1,9}(?:- {1,4})?|\[\w{1,60}, \d{1,7}\]: )"
 _LEVEL = (
     r"\[?(?:log|info|debug|warn|warning|error|verbose)\]?:? |\[(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE) {0,4}\]:?\s{0,9}"
-    r"|(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE)\b:?\s{1,9}|[IWEFDV] (?=[\w./-]{1,80}\.[a-z]{1,4}:\d)"
+    r"|(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE)\b:?\s{1,9}|[IWEFDV] (?=[\w./-]{1,80}\.[a-z]{1,4}:\d)|\[[IWEFDV]\] "
 )
 _PREFIX = re.compile(rf"\s*(?:{_STAMP})?(?:{_PLACE})?(?:{_LEVEL})?(?:{_PLACE})?\s*")
 #: The branches of a tree before a label, and the word for the end of a part.
@@ -63,7 +64,8 @@ _EQUALS = "\x01"
 _MARK = re.compile(r"^(?:[-*•+>|^]|#{1,6}|\d{1,4}[.)]) +")
 _REST = re.compile(
     rf"(?P<text>.{{0,240}}?[\s:=]{TIME}\.?)"
-    rf"(?P<rest>(?:\s{{0,20}}[(\[/|,;#┊]|\s\s+|\s(?:and|on)\s|\s(?!{TIME}\b)\d[\d.,]{{0,30}} ?[A-Za-z%]).{{0,400}})"
+    rf"(?P<rest>(?:\s{{0,20}}[(\[/|,;#┊]|\s\s+|\s(?:and|on|as)\s|\s=\s(?=[\d.]{{1,20}} ?%)|\s(?=(?:avg|average|mean)\b)"
+    rf"|\s(?!{TIME}\b)\d[\d.,]{{0,30}} ?[A-Za-z%]).{{0,400}})"
 )
 #: A time that is a part of the one before it.
 _OF_WHICH = re.compile(r"\s{0,4}[,;(]\s?(?:of which|including|incl\.)\s.*")
@@ -124,6 +126,8 @@ _PARTS = re.compile(r"\s{0,20}[|;]\s{1,20}|,\s{1,20}")
 #: A word before the members of a line, and a member that is no time.
 _WORDS = re.compile(r"[A-Za-z](?:[\w+.-]| (?! )){0,60}")
 _OTHER = re.compile(r"[^=:]{1,60}[=:]\s?\S.{0,80}|\d[\d.,]{0,30} ?[A-Za-z]{1,9}(?:/[a-z]{1,9})?\.?")
+#: A member that is a setting or a count.
+_WHOLE_NUMBER = re.compile(r"[A-Za-z][^=:]{0,60}[=:]\s?\d{1,12}")
 #: Words of which no label is a name: what was done, and that it is a time. The name stands in a line above.
 _SAYS_TIME = re.compile(
     r"(?i)(?:(?:time|range|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
@@ -135,6 +139,15 @@ _NAMING = re.compile(
     r"(?:kernel|function|op|operator|layer|benchmark|test|case|pass|shader|program|name|dispatch|launch)\b(?:\s{1,20}name)?"
     r"(?:\s{0,4}#?\d{1,9}(?=\s?[:=]))?(?:\s{0,20}[:=])?\s{1,40}"
     r"(?P<quote>['\"`]?)(?P<name>[A-Za-z_][^'\"`=|]{0,199}?)(?P=quote)(?:\s?\.{3}|:)?"
+)
+
+#: A title of a few words, and a line below it with one statistic of what it names.
+_PLAIN_TITLE = re.compile(r"[A-Za-z][\w/-]{0,40}(?: [\w/-]{1,40}){0,4}")
+_ONE_STATISTIC = re.compile(rf"(?i)(?:min(?:imum)?|max(?:imum)?|mean|median|avg|average)\s?[:=]\s{{0,9}}{TIME}")
+
+#: A kernel that is launched, as programs write it.
+_LAUNCHED = re.compile(
+    r"(?i:running|launching|launched|executing|benchmarking|profiling)\s+(?P<name>[A-Za-z_]\w*(?:<[^>].{0,80}>|\(.{0,80}\))?)"
 )
 
 _HEADED = re.compile(r"(?P<name>[A-Za-z_]\S{0,199}):")
@@ -169,6 +182,8 @@ _DEBUG = re.compile(
 #: What a time is spelled with, and says nothing of it: a unit in brackets, `around`; brackets around a whole line.
 _BRACKETED_UNIT = re.compile(rf"(?<=\d) ?[(\[](?P<unit>{UNITS})[)\]]")
 _ABOUT = re.compile(r"(?i)(?<=\s)(?:around|about|approximately|approx\.?|roughly|nearly|circa|~|≈) ?(?=\d)")
+_FAR_UNIT = re.compile(rf"(?<=\d) {{2,3}}(?=(?:{UNITS})(?:\s|[,;|)]|$))")
+_ABOUT_VALUE = re.compile(r"(?<=[a-z])≈ ?(?=\d)")
 _IN_FRAME = re.compile(rf"\[\s{{0,40}}(?P<label>[A-Za-z][^\[\]:=]{{0,80}}[:=]\s{{0,40}}{TIME})\](?P<rest>\s.{{1,80}})?")
 
 
@@ -180,7 +195,7 @@ def _plainly(text: str) -> str:
     """A line as it is spelled most: `time: 2.9 ms` for `time: 2.9 (ms)`, `[time: 2.9 ms]` and `time: about 2.9 ms`."""
     if "(" in text or "[" in text:
         text = _BRACKETED_UNIT.sub(r" \g<unit>", text)
-    text = _ABOUT.sub("", text)
+    text = _FAR_UNIT.sub(" ", _ABOUT_VALUE.sub("=", _ABOUT.sub("", text)))
     framed = _IN_FRAME.fullmatch(text) if text.startswith("[") else None
     return framed["label"] + (framed["rest"] or "") if framed else text
 
@@ -249,7 +264,14 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
         or _of_single(text, tagged=tagged)
     ):
         return [figure]
-    return _of_parts(text) or of_unit_ahead(text) or of_words(text) or of_times_first(text) or of_statement(text)
+    return (
+        _of_parts(text)
+        or of_unit_ahead(text)
+        or of_words(text)
+        or of_times_first(text)
+        or of_statement(text)
+        or of_prose(text)
+    )
 
 
 def _of_parts(text: str) -> list[Figure]:
@@ -287,6 +309,7 @@ def _among_others(figure: Figure, others: list[str]) -> list[Figure]:
     if not members or not says_time_alone(figure.name) or figure.name.lower() in STATISTIC:
         return []
     figure.name = name or figure.name
+    figure.scope = [member for member in members if _WHOLE_NUMBER.fullmatch(member)]
     figure.args["rest"] = ", ".join(members)
     return [figure]
 
@@ -302,7 +325,8 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     found = _CLEAR.fullmatch(text) or _UNIT_FIRST.fullmatch(text)
     if not found:
         bare = _BARE.fullmatch(text)
-        found = bare if bare and (tagged or spread or " " not in bare["label"] or "  " in text) else None
+        is_clear = tagged or spread or _OF_REPEATS.match(args.get("rest", ""))
+        found = bare if bare and (is_clear or " " not in bare["label"] or "  " in text) else None
     if not found:
         return None
     stated = found.groupdict()
@@ -329,9 +353,11 @@ def _of_single(text: str, *, tagged: bool) -> Figure | None:
     if named := _NAMED_STATISTIC.fullmatch(label):
         label, statistic = named["label"], STATISTIC[named["word"].lower()]
     statistic = statistic or (_STATISTIC_OF.get(float(percentile["of"]), "") if percentile else "")
-    statistic = statistic or _statistic_in(label) or ("avg" if _OF_REPEATS.search(args.get("rest", "")) else "")
-    statistic = statistic or ("avg" if spread else "")
-    statistics = {statistic: float(dur)} if statistic else {}
+    behind = statistics_behind(args.get("rest", ""), unit)
+    statistic = statistic or _statistic_in(label)
+    statistic = statistic or ("avg" if not behind and _OF_REPEATS.search(args.get("rest", "")) else "")
+    statistic = statistic or ("avg" if spread else "total" if "avg" in behind else "")
+    statistics = {statistic: float(dur)} | (behind if statistic == "total" else {}) if statistic else {}
     if spread and statistic == "avg":
         deviation = ns_of(spread["spread"], (spread["of_spread"] or spread["of_mean"] or unit).strip())
         statistics |= {} if deviation is None else {"stddev": float(deviation)}
@@ -355,7 +381,7 @@ def _label(text: str, *, statement: str) -> str:
     if (_SAID.search(statement) and _SENTENCE.match(label)) or _OF_TESTS.match(label):
         return ""
     done, _, last = label.rpartition(". ")
-    if done and says_time_alone(last):
+    if done and says_time_alone(last) and not _TIMED.search(done.lower()):
         label = last
     label = _PRONOUN.sub("", label)
     short = _DONE.sub("", label)
@@ -426,8 +452,8 @@ def says_time_alone(label: str) -> bool:
 
 
 def named_in(text: str, below: str) -> str | None:
-    """What a line says is timed below it: X for `Running kernel 'X'`, `Kernel: X`, `=== X ===`, and for `X:` above
-    lines that are indented; None for another line.
+    """What a line says is timed below it: X for `Running kernel 'X'`, `Kernel: X`, `=== X ===`, for `X:` above lines
+    that are indented, and for `X` above a statistic alone; None for another line.
     """
     rest = _without_prefix(text)
     if title := title_of(1, text):
@@ -437,8 +463,10 @@ def named_in(text: str, below: str) -> str | None:
     is_name = found and (found["quote"] or found["name"].count(" ") < 1 or "(" in found["name"] or "<" in found["name"])
     if found and is_name:
         return found["name"].strip()
-    if started := _STARTED.fullmatch(rest):
+    if started := _STARTED.fullmatch(rest) or _LAUNCHED.fullmatch(rest):
         return started["name"].strip()
+    if _PLAIN_TITLE.fullmatch(rest) and _ONE_STATISTIC.match(_without_prefix(below)):
+        return rest
     headed = (_HEADED if indent_of(below) > indent_of(text) else _COLON).fullmatch(rest)
     return headed["name"].strip("` ") if headed and not headed["name"].startswith("http") else None
 
@@ -450,14 +478,48 @@ def says_setting(text: str) -> str:
     return found["word"].lower() if found and is_said else ""
 
 
+def recurring(lines: Iterable[str]) -> frozenset[str]:
+    """The forms of lines that stand before the first time and again below it with other whole numbers, as settings do.
+
+    None where lines say what runs.
+
+    Matrix size is 64
+    naive: 0.5 ms
+    Matrix size is 128
+    naive: 2.5 ms
+    """
+    first: dict[str, str] = {}
+    again: set[str] = set()
+    is_timed = False
+    for line in lines:
+        text = line.strip()
+        form = form_of(text)
+        if says_setting(line):
+            return frozenset()
+        if form in first:
+            again |= {form} if is_timed and first[form] != text else set()
+        elif form and not is_timed:
+            first[form] = text
+        is_timed = is_timed or (not form and bool(labels_of(line)))
+    return frozenset(again)
+
+
+def form_of(text: str) -> str:
+    """A line without the whole numbers that it has; '' for one without any, and for one with other numbers."""
+    text = text.strip()
+    if len(text) > _LONGEST_SETTING or _OTHER_NUMBER.search(text) or not text[:1].isalpha():
+        return ""
+    form, count = _DIGITS.subn("0", text)
+    return form if count else ""
+
+
+_DIGITS, _OTHER_NUMBER = re.compile(r"\d+"), re.compile(rf"\d\.\d|{TIME}(?!\w)")
+
 #: Characters of a line that says a setting.
 _LONGEST_SETTING = 160
 #: What a prompt is asked to measure: `julia> @benchmark f(x)`, `>>> %timeit f(x)`.
 PROMPT = re.compile(
     r"(?:julia>|>>>|In \[\d{1,5}\]:)\s{0,9}(?:@benchmark|@btime|@time|%{0,2}timeit)\s{1,9}(?P<name>\S.{0,400})"
-)
-_COMPARED = re.compile(
-    r"(?i)(?:before|after|old|new|baseline|main|master|(?:this |the )?pr|patched|original|without|with)\b[^:.;]{0,40}:"
 )
 _OF_BLOCK = re.compile(r"[A-Za-z][^:.,;]{0,60}:")
 
@@ -465,11 +527,6 @@ _OF_BLOCK = re.compile(r"[A-Za-z][^:.,;]{0,60}:")
 def is_heading_of_block(text: str) -> bool:
     """Whether a line may be the heading of lines that are no further indented: `This PR:`, a few words."""
     return _OF_BLOCK.fullmatch(text.rstrip()) is not None and text.count(" ") < _MOST_OF_HEADING
-
-
-def is_compared(text: str) -> bool:
-    """Whether a line is the heading of one of two runs: `Before:`, `After merging this PR:`."""
-    return _COMPARED.fullmatch(text.strip()) is not None
 
 
 #: Words of the heading of a block.

@@ -37,7 +37,8 @@ _BEGINS, _ENDS = ("begin", "start"), ("end", "stop")
 _TIMED = re.compile(rf"(?P<number>{NUMBER})(?P<unit>ns|us|ms|s),?")
 _STATISTIC_AMONG = re.compile(r"(?i)\((?:avg|mean|median|min|max|std|p\d\d) [\d.]+")
 #: A time with a blank before its unit; a stamp in hexadecimal digits.
-_APART = re.compile(rf"=(?P<number>{NUMBER}) (?P<unit>ns|us|ms|s)(?![\w/])")
+_APART = re.compile(rf"=(?P<number>{NUMBER}) (?P<unit>ns|us|ms|s)(?![\w/=])")
+_NAMED_FIRST = re.compile(rf"(?:{'|'.join(_NAMES)})=\S")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
 #: Words of a key that says no more than that its value is a time; of one that it is the time of waiting.
 _OF_TIME = frozenset(("time", "busy", "elapsed", "took", "dur", "duration", "wall", "latency"))
@@ -68,7 +69,7 @@ def of_pairs(text: str) -> list[Figure]:
     """
     if len(text) > _LONGEST_PAIRS:
         return []
-    text = _APART.sub(r"=\g<number>\g<unit>", text) if "=0x" in text else text
+    text = _APART.sub(r"=\g<number>\g<unit>", text) if "=0x" in text or _NAMED_FIRST.match(text) else text
     pairs = {key: value.strip('"') for key, value in _PAIR.findall(text)}
     if len(pairs) < 2:
         return []
@@ -125,6 +126,8 @@ def figure_of_members(
     """The duration, in ns, among keys and values; the label is the name if there is no key of one."""
     key = min(times, key=_order, default=None)
     name = str(members[name_key]) if name_key else label
+    if name_key and name.isdigit():
+        name = f"{name_key} {name}"
     if key is None or not name or not is_measured(key):
         return None
     dur = times[key]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import is_total
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.text.titles import title_of
+from ktrace.kit.text.titles import is_compared, title_of
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -23,11 +24,12 @@ from .figures import (
     PROMPT,
     SETTING,
     figures_of,
+    form_of,
     indent_of,
-    is_compared,
     is_heading_of_block,
     is_time_alone,
     named_in,
+    recurring,
     says_setting,
     says_time_alone,
 )
@@ -35,6 +37,9 @@ from .members import DEVICE
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
 LONGEST = 1 << 20
+
+#: Lines of a text that are examined for settings which recur.
+_EXAMINED = 2000
 
 #: Lines below one with a name in which its time is looked for; characters of a name that is a whole line.
 _MOST_BELOW = 6
@@ -56,9 +61,10 @@ _OF_TOOL = re.compile(r"BenchmarkTools\.Trial\b")
 class _Settings:
     """The settings that stand above lines which are further indented, and the banner above all of these."""
 
-    def __init__(self) -> None:
+    def __init__(self, recurring: AbstractSet[str]) -> None:
+        self._recurring = recurring
         self._banner: list[str] = []
-        self._said: dict[str, str] = {}  # first word -> a line that says what runs
+        self._said: dict[str, str] = {}  # first word, or form -> a line that says what runs
         self._above: list[tuple[int, str]] = []
 
     def take(self, text: str, *, is_heading: bool) -> None:
@@ -72,8 +78,8 @@ class _Settings:
             self._banner, self._above, self._said = [banner["words"]], [], {}
         elif is_heading and text.strip().endswith(":"):
             self._banner, self._above = [text.strip().rstrip(":").rstrip()], []
-        elif word := says_setting(text):
-            self._said = {key: said for key, said in self._said.items() if key != word} | {word: text.strip()}
+        elif word := says_setting(text) or (form if (form := form_of(text)) in self._recurring else ""):
+            self._said = {key: said for key, said in self._said.items() if key != word} | {word: text.strip(" .")}
         elif SETTING.fullmatch(text):
             self._above.append((indent, text.strip().rstrip(":")))
 
@@ -93,7 +99,7 @@ class _Console:
         self._box: Box | None = None
         self._tables = 0
         self._has_stamps = are_stamps(source.sample())
-        self._settings = _Settings()
+        self._settings = _Settings(recurring(source.sample().lines[:_EXAMINED]))
         self._unit = UnitAbove()
         self._held: tuple[Figure, list[str]] | None = None  # statistics to which lines below may add some
         self._labelled = ""  # the label of a time that stands in the line below it

@@ -5,7 +5,9 @@ gemm(v2): ['0.5', '0.25'], time:3.5 ms, TFLOPS:40                          a tim
 profile (n=60): barrier=0.2ms (max 0.3)  wait=8.3ms                        keys that are names, with statistics behind
 Range (min … max):  1.4 μs …  5.1 μs                                       keys, then values in the same order
 
-A line is read if each of its times has a key; what else it says are arguments.
+the kernel vec_add took 3.2 ms, while ...                                          a name of a program in a sentence
+
+A line is read if each of its times has a key; what else it says are arguments. Of a sentence only such times are read.
 """
 
 from __future__ import annotations
@@ -114,6 +116,25 @@ def of_change(text: str) -> list[Figure]:
     ]
 
 
+_IN_PROSE = re.compile(
+    r"(?i:kernel|operator|op|layer|shader|pass)s? "
+    r"(?P<quote>[`'\"]?)(?P<name>[A-Za-z_]\w*(?:::\w+){0,9}(?:<[^<>\s]{1,60}>)?)(?P=quote)"
+    rf" (?:takes?|took|runs? (?:for|in)|ran (?:for|in)|(?:finished|completed) in|needs|needed) (?:only |about |~)?"
+    rf"(?P<number>{NUMBER}) ?(?P<unit>{UNITS})(?![\w/])(?! (?:less|more|faster|slower|longer)\b)"
+)
+_PROGRAM_NAME = re.compile(r".*[_:<\d].*|[a-z]+[A-Z].*")
+
+
+def of_prose(text: str) -> list[Figure]:
+    """`The kernel vec_add took 3.2 ms`: times in a sentence, each behind a name that only a program has."""
+    found = list(_IN_PROSE.finditer(text)) if len(text) < _LONGEST else []
+    found = [one for one in found if one["quote"] or _PROGRAM_NAME.fullmatch(one["name"])]
+    times = [(one["name"], ns_of(one["number"], one["unit"])) for one in found]
+    if len({name for name, _ in times}) < len(times):
+        return []
+    return [Figure(name, dur, statistics={"total": float(dur)}) for name, dur in times if dur is not None]
+
+
 def statistic_of(key: str) -> str:
     """The statistic that a key is, without words of time: avg for `avg_t` and `Mean time`; '' for a name."""
     words = [word for word in spelling(key).split() if word not in _OF_TIME]
@@ -153,7 +174,7 @@ def of_statement(text: str) -> list[Figure]:
         if not _is_name(name):
             return []
         last = figures[-1] if figures and figures[-1].name == name else None
-        statistics = {statistic or "total": float(dur)} | _behind(timed["rest"], timed["unit"])
+        statistics = {statistic or "total": float(dur)} | statistics_behind(timed["rest"], timed["unit"])
         if last and statistic and statistic not in last.statistics:
             last.statistics |= statistics
         elif last:
@@ -171,7 +192,7 @@ def _is_name(text: str) -> bool:
     return bool(text) and closed and len(text.split()) <= _MOST_WORDS and ". " not in text and is_measured(text)
 
 
-def _behind(text: str, unit: str) -> dict[str, float]:
+def statistics_behind(text: str, unit: str) -> dict[str, float]:
     """The statistics in brackets behind a time, in its unit unless they have one."""
     found: dict[str, float] = {}
     for member in _BEHIND.finditer(text):

@@ -20,7 +20,7 @@ from ktrace.kit import Format, Match, Sample, Score
 _HEAD, _LINES, _FEWEST = 4096, 3, 3
 
 #: A number with a unit of time.
-_TIME = re.compile(rb"\d\s?[\[(]?(?:[num]|\xc2\xb5|\xce\xbc|milli|micro|nano)?s(?:ec(?:ond)?s?)?\b")
+_TIME = re.compile(rb"\d\s{0,4}[\[(]?(?:[num]|\xc2\xb5|\xce\xbc|milli|micro|nano)?s(?:ec(?:ond)?s?)?\b")
 
 
 def probe(sample: Sample) -> Match | None:

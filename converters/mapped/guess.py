@@ -265,14 +265,15 @@ class _Guesses:
         return Proposal(layout, names, tuple(guesses), decimal, self._clock, lacks, self._for_users() if lacks else "")
 
     def _for_users(self) -> str:
-        """A mapping that says that a column of numbers is the time of what another one names; '' for none."""
+        """A mapping that says that a column of numbers is the time of what another names; '' for none, or shares."""
         columns = [column for column in self._free() if not _SIGNS.search(column.name)]
         chosen = self._found.get("name")
         if chosen is not None:
             columns.insert(0, chosen[0])
         name = next((column for column in columns if not column.is_number and column.values), None)
         time = next((column for column in columns if column.is_number), None)
-        if name is None or time is None or _SIGNS.search(name.name):
+        are_shares = any("%" in (column.cell_unit, column.head.unit) for column in columns)
+        if name is None or time is None or are_shares or _SIGNS.search(name.name):
             return ""
         return f"name={name.name},value={time.name}:{time.head.unit if is_time(time.head.unit) else 'ms'}"
 

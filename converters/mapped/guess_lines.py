@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from difflib import SequenceMatcher
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _UNIT = r"(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)"
-_TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}}\s?[\[(]?{_UNIT}(?![\w])")
+_TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}}\s{{0,4}}[\[(]?{_UNIT}(?![\w])")
 #: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
 _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
@@ -86,6 +86,7 @@ _ALIKE = 12
 _ON_HOST, _ON_DEVICE = (
     re.compile(rf"(?<![a-z])(?:{word})(?![a-z])", re.IGNORECASE) for word in ("cpu|host", "gpu|device")
 )
+_THREE_DIGITS = re.compile(r"[1-9]\.?\d\.?\d")
 _COMMA = re.compile(r"(?<![\d.,])0,\d")
 _TRIES = 6
 
@@ -137,8 +138,12 @@ def _alone(sample: Sample, path: str) -> int | None:
 
 
 def _alike(sample: Sample) -> list[int]:
-    """The numbers, from 1, of the lines that have a time, with a word before or behind it, and go on alike there."""
+    """The numbers, from 1, of the lines that have a time, with a word before or behind it, and go on alike there.
+
+    If no two go on alike, those that are alike up to their time.
+    """
     shapes: dict[str, list[int]] = {}
+    timed: list[tuple[int, str]] = []
     for number, line in enumerate(sample.lines, 1):
         if len(line) <= LONGEST and (found := _TIME.search(line)):
             behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
@@ -146,7 +151,13 @@ def _alike(sample: Sample) -> list[int]:
                 behind = re.sub(r"[\d.,]+", "0", found[0]) if re.search(r"\s[A-Za-z_]{2}", line[found.end() :]) else ""
             if behind:
                 shapes.setdefault(behind[:_ALIKE], []).append(number)
-    return max(shapes.values(), key=len, default=[])
+                timed.append((number, line[: found.end()]))
+    if not timed or len(shapes) < len(timed):
+        return max(shapes.values(), key=len, default=[])
+    shapes = {}
+    for number, before in timed:
+        shapes.setdefault(re.sub(r"[\d.,]+", "0", before), []).append(number)
+    return max(shapes.values(), key=len)
 
 
 def _examples(sample: Sample, path: str) -> list[int]:
@@ -190,6 +201,13 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     except KtraceError:
         return None
     (found,) = mapping.patterns()
+    if found.fields.keys() >= {"percent", "count", "dur"}:
+        rows = [cells for line in lines if (cells := found.cells(line)) is not None]
+        if not _are_shares(rows):
+            if not _are_shares(rows, of_calls=True):
+                return None  # nothing says whether it is the time of a call
+            mapping = replace(mapping, lines=(text.replace("{dur}", "{avg}"),))
+            (found,) = mapping.patterns()
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
     rows = [cells for line in lines if (cells := found.cells(line)) is not None]
     fit = [cells["name"] for cells in rows]
@@ -214,6 +232,7 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     if (
         not found.fields.keys() & {"dur", "total", "value", "count", "start"}
         or are_repeats
+        or _are_nested(rows)
         or any(map(_OF_REQUESTS.search, fit))
     ):
         return replace(mapping, cells={"kind": Cell(constant="metric")})  # averages don't add up to anything
@@ -242,6 +261,17 @@ def _are_below_settings(lines: Sequence[str], form: LinePattern) -> bool:
     return are_headed or any(len(settings) > 1 for settings in places.values())
 
 
+def _are_nested(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether most lines have the time of the one before, to three digits, under another name: one within the other."""
+    pairs = [(one, two) for one, two in pairwise(rows) if one["name"] != two["name"]]
+    same = sum(
+        _THREE_DIGITS.search(time) is not None and time == two.get("dur")
+        for one, two in pairs
+        if (time := one.get("dur", ""))
+    )
+    return len(rows) > _NAMED and same * 2 > len(pairs)
+
+
 def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:
     """Whether the times before the names of lines go up: how long the program had run."""
     found = [quantity(cells.get("dur", "")) for cells in rows]
@@ -259,13 +289,17 @@ def _is_name(text: str) -> bool:
     return closed and is_word and plain
 
 
-def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:
+def _are_shares(rows: Sequence[Mapping[str, str]], *, of_calls: bool = False) -> bool:
     """Whether the first time of lines is that which they state shares of, so that another time is an argument.
 
-    One factor is between the times and all shares, as exactly as these are written.
+    One factor is between the times and all shares, as exactly as these are written. `of_calls`: times their count.
     """
-    pairs = [(quantity(cells.get("dur", "")), quantity(cells.get("percent", ""))) for cells in rows]
-    known = [(time.number, share.number) for time, share in pairs if time and share and time.number > 0]
+    figures = [[quantity(cells.get(field, "")) for field in ("dur", "percent", "count")] for cells in rows]
+    known = [
+        (time.number * (count.number if of_calls and count else 1), share.number)
+        for time, share, count in figures
+        if time and share and time.number > 0
+    ]
     last = Decimal(10) ** min((int(share.as_tuple().exponent) for _, share in known), default=0)
     if len(known) <= _NAMED or max(share for _, share in known) < 5 * last:
         return False

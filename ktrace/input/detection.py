@@ -69,7 +69,7 @@ _ROW = re.compile(r"\w ?= ?[\w.]|\d\.\d")
 #: Lines of a text, and characters of one, that are searched for times; such a time. Columns of a table, at least.
 _EXAMINED, _LONGEST, _AROUND, _FEWEST_COLUMNS = 2000, 2000, 60, 3
 _TIME = re.compile(
-    r"(?<![\w.])\d[\d.,]{0,40}\s?(?:[nuµμm]?s|[NUM]S|[mun]?secs?|(?:milli|micro|nano)?seconds?)(?![\w/])"
+    r"(?<![\w.])\d[\d.,]{0,40}\s{0,4}(?:[nuµμm]?s|[NUM]S|[mun]?secs?|(?:milli|micro|nano)?seconds?)(?![\w/])"
     r"|_(?:[num]?s|[mun]?secs?)[\"']?\s?[=:]\s?\d"
 )
 

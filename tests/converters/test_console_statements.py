@@ -279,3 +279,88 @@ def test_heads_of_logs_and_marks_of_titles_are_no_part_of_names() -> None:
     for line in ("I logging.h:111 net latency: 5 ms", "### net latency: 5 ms (67 fps)", "  ^ net latency: 5 ms / 3 %."):
         assert [(figure.name, figure.dur) for figure in figures_of(line)] == [("net latency", 5_000_000)]
     assert not figures_of("### 5 s clip: 5 ms")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "ns"),
+    [
+        ("fused reference:  12.5  us = 40.5% of the peak", "fused reference", 12_500),
+        ("GPU took 0.5 seconds as measured by events", "GPU", 500_000_000),
+        ("metal gpu[decode] 2.5 ms avg over 16 (last 3 ms);", "metal gpu[decode]", 2_500_000),
+        ("Kernel Time Fwd Conv. Elapsed: 1.5 ms", "Kernel Time Fwd Conv", 1_500_000),
+        ("[04/05/2026-10:11:12] [I] reformat: 0.5 ms", "reformat", 500_000),
+        ("[trace] pass=3 640x480 draws=10 device=0.5 ms", "pass 3", 500_000),
+    ],
+)
+def test_a_time_in_other_words(line: str, name: str, ns: float) -> None:
+    assert [(figure.name, figure.dur) for figure in figures_of(line)] == [(name, ns)]
+
+
+def test_about_equal_is_equal() -> None:
+    assert {figure.name: figure.dur for figure in figures_of("hop profile: send≈2ms wait≈30ms")} == {
+        "send": 2_000_000,
+        "wait": 30_000_000,
+    }
+
+
+def test_a_title_names_the_statistics_below_it(tmp_path: Path) -> None:
+    head = "[04/05/2026-10:11:12] [I] "
+    lines = ("wall: 5.5 s", "Enqueue", "min: 1.5 ms", "max: 8 ms", "Compute on GPU", "min: 3 ms", "mean: 3.5 ms")
+    rows = _rows("".join(f"{head}{line}\n" for line in lines), tmp_path)
+    assert [(row["name"], row["min"], row["max"], row["avg"]) for row in rows[1:]] == [
+        ("Enqueue", 1.5e6, 8e6, pytest.approx(float("nan"), nan_ok=True)),
+        ("Compute on GPU", 3e6, pytest.approx(float("nan"), nan_ok=True), 3.5e6),
+    ]
+
+
+def test_lines_that_recur_with_other_numbers_are_settings(tmp_path: Path) -> None:
+    block = "Matrix size is {0}\nnaive kernel: 0.{0} ms\ntiled kernel: 0.0{0} ms\nchecked {0} rows\n"
+    rows = _rows(block.format(64) + block.format(128), tmp_path)
+    assert [(list(row["scope"]), row["name"]) for row in rows] == [
+        (["Matrix size is 64"], "naive kernel"),
+        (["Matrix size is 64"], "tiled kernel"),
+        (["Matrix size is 128"], "naive kernel"),  # and not what was checked before
+        (["Matrix size is 128"], "tiled kernel"),
+    ]
+    rows = _rows(
+        "SIZE: 64; elapsed time: 0.5s; rate: 1.5 GFLOPS\nSIZE: 128; elapsed time: 1.5s; rate: 2.5 GFLOPS\n", tmp_path
+    )
+    assert [list(row["scope"]) for row in rows] == [["SIZE: 64"], ["SIZE: 128"]]
+
+
+def test_one_line_is_enough_where_it_says_that_it_is_of_a_device(tmp_path: Path) -> None:
+    for line in ("GPU kernel time: 2.5 ms", "cuda gemm[f16] 2.5 ms avg over 16"):
+        assert len(_rows(f"some words before\n{line}\nand after\n", tmp_path)) == 1
+    for line in ("startup: 2.5 ms", "the GPU is busy for 2.5 ms, and idle then", "GPU kernel timeout: 2.5 ms"):
+        with pytest.raises(KtraceError):
+            _rows(f"some words before\n{line}\nand after\n", tmp_path)
+
+
+def test_names_of_programs_in_sentences(tmp_path: Path) -> None:
+    rows = _rows("So the kernel vec_add took 2.5 ms, and kernel `sort` runs in 0.5 ms on this device.\n", tmp_path)
+    assert {row["name"]: (row["kind"], row["total"]) for row in rows} == {
+        "vec_add": ("metric", 2.5e6),
+        "sort": ("metric", 0.5e6),
+    }
+    for words in ("the kernel took 2.5 ms", "the kernel module took 2.5 s", "kernel vec_add took 2.5 ms longer"):
+        with pytest.raises(KtraceError):
+            _rows(f"As we saw {words} on this machine.\n", tmp_path)
+
+
+def test_a_launch_names_the_time_below_it(tmp_path: Path) -> None:
+    rows = _rows("Launching vec_add<<<8, 64>>>\nElapsed: 12 us\nLaunching sort(n=8)\nElapsed: 30 us\n", tmp_path)
+    assert [(row["name"], row["total"]) for row in rows] == [("vec_add<<<8, 64>>>", 12e3), ("sort(n=8)", 30e3)]
+    rows = _rows("vec_add Elapsed: 12 us\nsort Elapsed: 30 us\n", tmp_path)
+    assert [(row["name"], row["total"]) for row in rows] == [("vec_add", 12e3), ("sort", 30e3)]
+
+
+def test_bars_of_progress_are_no_lines_with_times(tmp_path: Path) -> None:
+    bars = "".join(f"  |{'=' * n}>{' ' * (9 - n)}| {n}/40 - 15.5s/it\n" for n in range(1, 9))
+    rows = _rows(f"[INFO ] a.cpp:30 - encode completed, taking 21 ms\n{bars}load of parts, taking 1.5s\n", tmp_path)
+    assert [(row["name"], row["total"]) for row in rows] == [("encode", 21e6), ("load of parts", 1.5e9)]
+
+
+def test_a_mean_in_brackets_is_not_that_of_the_time_before_it() -> None:
+    (found,) = figures_of("INFO stats: render/ui/elapsed_gpu : 0.5ms (avg 0.25ms)")
+    assert found.statistics == {"total": 500_000, "avg": 250_000}
+    assert figures_of("render: 0.5ms (avg)")[0].statistics == {"avg": 500_000}

@@ -578,3 +578,99 @@ def test_a_line_with_a_time_is_no_heading(tmp_path: Path) -> None:
     found = of(text, tmp_path).summaries
     assert len(found) == 3
     assert sum(found.total) == 18_500
+
+
+def test_a_range_in_the_unit_of_its_heading(tmp_path: Path) -> None:
+    text = "| Component | ms/tok |\n|---|---|\n| experts | 12.5 |\n| logits | 7.5–21.5 |\n| **total** | **20–34** |\n"
+    assert figures(of(text, tmp_path, "t.md"), "name", "avg", "min", "max") == [
+        ["experts", 12_500_000, None, None],
+        ["logits", None, 7_500_000, 21_500_000],
+        ["total", None, 20_000_000, 34_000_000],
+    ]
+
+
+def test_averages_of_device_and_host_are_figures_of_both(tmp_path: Path) -> None:
+    text = "| | GPU ms/tok | host ms/tok |\n|---|---|---|\n| N=0 | 12.5 | 4.5 |\n| N=8 | 16.5 | 5.5 |\n"
+    assert variants(of(text, tmp_path, "t.md")) == {
+        "N=0, GPU ms/tok": 12.5e6,
+        "N=0, host ms/tok": 4.5e6,
+        "N=8, GPU ms/tok": 16.5e6,
+        "N=8, host ms/tok": 5.5e6,
+    }
+
+
+def test_shares_of_the_whole_recording_are_none_of_the_table(tmp_path: Path) -> None:
+    rows = "| Time (%) | Total time | Calls | Name |\n|---|---|---|---|\n"
+    rows += "| 30.00% | 3 ms | 4 | a |\n| 10.00% | 1 ms | 2 | b |\n"
+    trace = of("Host activity: calls took 4 ms (40.0% of the trace)\n\n" + rows, tmp_path)
+    assert figures(trace, "kind", "name", "total", "percent") == [
+        ["total", "total", 4_000_000, None],
+        ["op", "a", 3_000_000, None],
+        ["op", "b", 1_000_000, None],
+    ]
+    assert figures(of("Calls took 4 ms\n\n" + rows, tmp_path), "percent") == [[30], [10]]
+
+
+def test_a_sentence_is_no_table_that_lacks_something(tmp_path: Path) -> None:
+    text = "- `a` goes from 3 to 68 ms between\n  short and long runs; the\n  stages of it stay at 1-2 ms  at 2k\n"
+    with pytest.raises(UnknownFormat) as error:
+        of(text, tmp_path, "a.txt")
+    assert "nearest" not in str(error.value)
+
+
+def test_no_mapping_of_shares_to_times_is_shown(tmp_path: Path) -> None:
+    text = "| kernel | {} | registers |\n|---|---|---|\n| a | {} | 60 |\n| b | {} | 24 |\n"
+    with pytest.raises(UnknownFormat) as shares:
+        of(text.format("cost", "67.5%", "6.5%"), tmp_path, "t.md")
+    with pytest.raises(UnknownFormat) as numbers:
+        of(text.format("cost", "67.5", "6.5"), tmp_path, "t.md")
+    assert "value=" not in str(shares.value.remedy)
+    assert "value=cost:ms" in str(numbers.value.remedy)
+
+
+def test_the_words_of_a_heading_in_several_lines_are_apart(tmp_path: Path) -> None:
+    text = "| Kernel | Calls | Total |\n|        |       | time  |\n|        |       | (ms)  |\n"
+    text += "|--------|-------|-------|\n"
+    trace = of(text + "| a      | 10    | 12.5  |\n| b      | 2     | 2.5   |\n", tmp_path, "t.md")
+    assert figures(trace, "name", "count", "total") == [["a", 10, 12.5e6], ["b", 2, 2.5e6]]
+
+
+def test_a_line_right_above_a_table_says_of_which_run_it_is(tmp_path: Path) -> None:
+    table = "| Kernel | Calls | Total (ms) |\n|---|---|---|\n| a | 10 | {} |\n| b | 2 | 2.5 |\n\n"
+    trace = of("Before:\n\n" + table.format(12.5) + "After this change:\n\n" + table.format(8.5), tmp_path, "t.md")
+    assert [[list(scope), name] for scope, name in figures(trace, "scope", "name")] == [
+        [["Before"], "a"],
+        [["Before"], "b"],
+        [["After this change"], "a"],
+        [["After this change"], "b"],
+    ]
+    trace = of("Before:\n\nSomething else\n\n" + table.format(12.5), tmp_path, "t.md")
+    assert list(trace.summaries.scope.iloc[0]) == ["Kernel (line 5)"]
+
+
+def test_headings_end_behind_their_units(tmp_path: Path) -> None:
+    text = "Kernel          Avg(ms) Min(ms) Max(ms)  Calls\nconv_first      0.5     0.25    1.5      3\n"
+    text += "relu            0.125   0.125   0.5      4\n"
+    assert figures(of(text, tmp_path), "name", "avg", "min", "max", "count") == [
+        ["conv_first", 500_000, 250_000, 1_500_000, 3],
+        ["relu", 125_000, 125_000, 500_000, 4],
+    ]
+    text = text.replace("Calls", "clAvg(ms) clMin(ms)").replace("3\n", "0.5   0.5\n").replace("4\n", "0.25   0.5\n")
+    with pytest.raises(UnknownFormat, match="nothing that says which of its times"):  # statistics of two things
+        of(text, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "adds_up"), [("ours, `sort`", False), ("baseline", False), ("hours", True)])
+def test_rows_that_are_compared_add_up_to_nothing(name: str, adds_up: bool, tmp_path: Path) -> None:
+    text = f"| | calls | total ms |\n|---|---|---|\n| {name} | 10 | 12.5 |\n| other, `sort` | 20 | 2.5 |\n"
+    assert set(of(text, tmp_path, "t.md").summaries.kind) == {"op" if adds_up else "metric"}
+
+
+def test_a_first_row_without_figures(tmp_path: Path) -> None:
+    text = "| Size | naive    | tiled    |\n|---|---|---|\n| 1e5  | WIP      | WIP      |\n"
+    text += "| 1e6  | 3.50ms    | 0.5ms* |\n| 1e7  | 36.50ms    | WIP |\n"  # and none of ncnn's layers
+    assert variants(of(text, tmp_path, "t.md")) == {
+        "Size 1e6, naive": 3.5e6,
+        "Size 1e6, tiled": 0.5e6,
+        "Size 1e7, naive": 36.5e6,
+    }

@@ -52,8 +52,17 @@ _MOST_ROWS = 9
 #: A number that headings of columns which only gaps part don't have.
 _NUMBER = re.compile(r"\d{3}|\d\.\d")
 
+#: Behind its unit a heading ends, even one blank before the next.
+_UNIT_ENDS = re.compile(r"(?<=[\w%][)\]]) (?=[A-Za-z])")
+
 #: The fewest rows that show where all of them are blank.
 _FEWEST_ROWS = 2
+
+#: Headings of known words, which no end of a line cuts.
+_ARE_WORDS = re.compile(
+    r"(?i)(?:(?:total|avg|average|mean|min|max|self|num|number|no\.|of|per|gpu|cpu|cuda|device|kernel|op|calls?|times?|duration"
+    r"|name|count|share|[(\[][a-z%]{1,5}[)\]]) ?){2,6}"
+)
 
 #: Lines that headings may extend over.
 _MOST_LINES = 5
@@ -157,7 +166,9 @@ def _stacked(layout: Layout, text: str, peek: Callable[[int], str | None], lines
         return
     while len(parts) > 1 and (are_types(parts[-1]) or not any(part.strip(" -") for part in parts[-1])):
         parts.pop()
-    texts = [cell.strip() for cell in joined(layout, parts[0], parts[1:])]
+    whole = [cell.strip() for cell in joined(layout, parts[0], parts[1:])]
+    apart = [" ".join(cell for part in parts if (cell := part[column].strip())) for column in range(len(parts[0]))]
+    texts = [one if _ARE_WORDS.fullmatch(one) else other for one, other in zip(apart, whole, strict=True)]
     yield Candidate(layout, texts, ruled, lines)
 
 
@@ -178,6 +189,12 @@ def _fixed_width(text: str, spans: Sequence[tuple[int, int]], peek: Callable[[in
         for layout, texts in _with_unnamed(text, spans, peek(1 + ruled) or ""):
             yield Candidate(layout, texts, ruled)
     if len(spans) > 1:
+        ends = [found.end() for found in _UNIT_ENDS.finditer(text)]
+        parts = [
+            span for begin, end in spans for span in pairwise([begin, *(at for at in ends if begin < at < end), end])
+        ]
+        if len(spans) < len(parts) == len(chunks_of(peek(1 + ruled) or "")):
+            yield Candidate(Spaces(tuple(parts)), [text[begin:end].strip() for begin, end in parts], ruled)
         yield from _candidate(Spaces(tuple(spans)), text, ruled)
     yield from _between_gaps(text, len(spans), 1 + ruled, peek)
 

@@ -276,6 +276,8 @@ def read_figures(
                 args[own_key(args, head)] = cell.strip()
                 if field in ("total", "value") and "percent" not in fields and (share := share_in(cell)) is not None:
                     columns["percent"] = share
+        elif field in FIGURES and (ends := bounds(cell, head.unit or common)):
+            measured |= dict(zip(("min", "max"), ends, strict=True))
         else:
             args[own_key(args, head)] = plain(cell, head)
     base, figures = _in_one_unit(measured)
@@ -369,20 +371,21 @@ def figure(cell: str) -> Quantity | None:
 
 _RANGE = re.compile(
     rf"(?P<low>\d[\d,.]*) ?(?P<unit>{TIME_WORDS})?\s?(?:[–—-]|\.\.\.?|…|to)\s?"
-    rf"(?P<high>\d[\d,.]*) ?(?P<last>{TIME_WORDS})",
+    rf"(?P<high>\d[\d,.]*) ?(?P<last>{TIME_WORDS})?",
     re.IGNORECASE,
 )
 
 
 @lru_cache(maxsize=16_384)
-def bounds(cell: str) -> tuple[Quantity, Quantity] | None:
-    """The ends of a range of times, `0.09-0.28 ms`; None for another cell."""
+def bounds(cell: str, unit: str = "") -> tuple[Quantity, Quantity] | None:
+    """The ends of a range of times, `0.09-0.28 ms`, or of numbers in a unit; None for another cell."""
     if len(cell) > 60 or not (found := _RANGE.fullmatch(cell.strip(" *_`\t"))):
         return None
     low, high = quantity(found["low"]), quantity(found["high"])
-    if not low or not high or not is_time(found["last"]):
+    last = found["last"] or unit
+    if not low or not high or not is_time(last):
         return None
-    ends = low._replace(unit=found["unit"] or found["last"]), high._replace(unit=found["last"])
+    ends = low._replace(unit=found["unit"] or last), high._replace(unit=last)
     times = [time for end in ends if (time := nanoseconds(end.number, end.unit)) is not None]
     return ends if len(times) == 2 and times[0] <= times[1] else None
 

@@ -39,7 +39,7 @@ BYTES = {
 }
 
 #: What tools print if there isn't a number.
-MISSING = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none", "null", "no samples"})
+MISSING = frozenset({"", "-", "--", "–", "—", "?", "n/a", "wip", "tbd", "oom", "na", "none", "null", "no samples"})
 
 _QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
 _WIDE = Context(prec=60)

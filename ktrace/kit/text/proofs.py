@@ -41,6 +41,10 @@ _TIME = re.compile(rf"(?<![\w.])\d[\d.,]{{0,40}} ?(?:{TIME_WORDS})(?!\w)", re.IG
 _STATED = re.compile(
     rf"\btotal (?:[a-z]{{2,12}} ){{0,2}}(?:time|duration)\s?[:=]\s?(\d[\d.,]{{0,30}})\s?({TIME_WORDS})\b", re.IGNORECASE
 )
+#: Names of rows one of which is compared with the others.
+_COMPARED = re.compile(
+    r"(?i)(?:ours|theirs|baseline|this (?:pr|branch|work|patch|change)|(?:before|after)(?= this| the|[,:]|$))(?!\w)"
+)
 _WHOLE = (Decimal("99.95"), Decimal("100.05"))
 _MOST_SHARES = Decimal("101")
 
@@ -271,12 +275,15 @@ def add_up(
 ) -> bool | None:
     """Whether rows show that they add up, with one for their sum, or that they don't; None if they show neither.
 
-    They don't if their shares are of several wholes. Those of one that are more than 100 % are of rows within others.
+    They don't if their shares are of several wholes, or if a row is called `ours`, which others are compared with.
+    Shares of one whole that are more than 100 % are of rows within others.
     """
     name, percent = fields.get("name"), fields.get("percent")
     if name is None or not rows:
         return None
     whole = [row for row in rows if len(row) == len(headings) and row[name] not in sums and not is_total(row[name])]
+    if any(_COMPARED.match(row[name].strip("*` ")) for row in whole):
+        return False
     shares = [share for _, share in _shares(whole, name, percent, None)] if percent is not None else []
     is_more = sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
     if (is_more and percent is not None and _differ(_wholes(headings, fields, whole, percent))) or _are_of_several(

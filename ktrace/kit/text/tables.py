@@ -65,7 +65,7 @@ from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
 from .proofs import add_up, bare_table, may_be_bare, sums_of, unit_of_shares
-from .titles import Title, is_quoted, is_structure, title_of, without_prefix
+from .titles import Title, is_compared, is_quoted, is_structure, title_of, without_prefix
 from .wrapped import whole_row, with_cut, with_line_ends
 
 #: Recognises a format's tables by their headings and the rows below them. Returns field -> index of the column, None
@@ -115,6 +115,9 @@ _GROUPS = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3}){2,}(?![\w,])")
 
 #: Lines above a table that may state the unit of its times.
 _MOST_TEXTS = 3
+
+#: The level of a line that is a title for what it says alone.
+_LEAST_LEVEL = 8
 
 #: Lines above headings among which one that states the unit of all times is looked for, by probes.
 _FARTHEST_UNIT = 40
@@ -372,6 +375,7 @@ class _Scan:
         self._texts = deque(above, maxlen=_MOST_TEXTS)  # the last texts outside of tables, the nearest first
         self._is_open = False  # the box of the table
         self._unit = next(filter(None, map(unit_of_file, above)), "")
+        self._run: Title | None = None  # the text above, if it says of which of two runs what follows is
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
@@ -380,6 +384,8 @@ class _Scan:
                 self._interrupt(line.text, between_rows=self._pieces(self._peek() or "", 1) is not None)
                 self._texts.appendleft(line.text)
                 self._unit = unit_of_file(line.text) or self._unit
+                words = line.text.strip().removesuffix(":")
+                self._run = Title(_LEAST_LEVEL, words, line.number) if is_compared(line.text) else None
                 yield Text(line.number, line.text, self._path)
             else:
                 yield from found
@@ -608,13 +614,18 @@ class _Scan:
         self._framed = table is not None
         return table
 
+    def _above(self, line: int) -> tuple[Title, ...]:
+        """The titles above a table, and a line right above it that says of which run it is."""
+        run = self._run
+        return (*self._path, run) if run and line - run.line <= _MOST_TEXTS else self._path
+
     def _open_bare(self, line: int, text: str) -> Iterable[Table | Row] | None:
         """Opens a table without headings, whose first row is the line."""
         is_prefixed = not self._prefixed and without_prefix(text) != text
         found = None if is_prefixed else bare_table(text, self._peek)
         table = self._alike(line, text) if found is None and not is_prefixed else None
         if found:
-            table = Table(self._tables, line, self._path, found.layout, found.headings, found.fields)
+            table = Table(self._tables, line, self._above(line), found.layout, found.headings, found.fields)
         if table is None:
             return None
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
@@ -634,12 +645,12 @@ class _Scan:
             last = [index for index in times if headings[index].key != STAMP]
             fields = {"name": fields["name"]} | ({"value": last[0]} if len(last) == 1 else {})
         has_sum = any(is_total(row[fields["name"]]) for row in rows)
-        table = Table(self._tables, line, self._path, layout, headings, fields)
+        table = Table(self._tables, line, self._above(line), layout, headings, fields)
         return replace(table, adds_up=has_sum or bool(fields.keys() & {"count", "percent"}))
 
     def _open(self, line: Line) -> Table | None:
         """Opens the table whose headings are in the line."""
-        refused = None
+        refused, path = None, self._above(line.number)
         for candidate in candidates(line.text, self._peek):
             count, units = self._under(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
@@ -647,7 +658,7 @@ class _Scan:
             below = Below(partial(self._rows_below, candidate, ahead, columns))
             headings, fields = self._recognised(headings, below)
             is_boxed = bool(self._rule) and begins_with_edge(self._rule)
-            table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields, is_boxed)
+            table = Table(self._tables, line.number, path, candidate.layout, headings, fields, is_boxed)
             if fields is not None:
                 lines = candidate.lines + count
                 break

@@ -58,6 +58,17 @@ def title_of(number: int, line: str) -> Title | None:
     return None
 
 
+_COMPARED = re.compile(
+    r"(?i)(?:before|after|old|new|baseline|main|master|(?:this |the )?pr|patched|original|without|with)\b[^:.;]{0,40}:"
+    r"|before|after|baseline"
+)
+
+
+def is_compared(text: str) -> bool:
+    """Whether a line is the heading of one of two runs: `Before:`, `After merging this PR:`."""
+    return _COMPARED.fullmatch(text.strip()) is not None
+
+
 def is_structure(text: str) -> bool:
     """Whether a line has no words: it is blank, drawn, a code fence or an HTML tag."""
     bare = text.strip()

@@ -191,3 +191,10 @@ def test_rows_of_a_table_with_times_are_not_of_the_host(tmp_path: Path) -> None:
     path.write_text("Name,Start (ms),Duration (ms)\ngemm,1.0,2.0\nsoftmax,4.0,0.5\nrelu,5.0,0.25\n")
     assert "of the host" not in said(path)
     assert ktrace.summary(path).tools == []
+
+
+def test_a_library_is_no_call_of_the_host(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    for name, is_host in (("hipBLASLt GEMM", False), ("cuDNN conv", False), ("hipMemcpyAsync", True)):
+        path.write_text(f"| | calls | total ms |\n|---|---|---|\n| {name} | 10 | 12.5 |\n| norm | 20 | 2.5 |\n")
+        assert ("host time" in said(path)) is is_host

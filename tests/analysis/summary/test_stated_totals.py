@@ -202,3 +202,24 @@ def test_the_first_rows_of_a_profilers_table_have_the_shares_that_it_states(
     assert "gemm takes the most time in the tables: 80.0% (8.00 ms of 10.0 ms)" in cut.verdict[1]
     whole = summary_of(tmp_path, written(KERNELS))
     assert codes(whole) == [] and whole.total == 10_000_000
+
+
+def test_totals_of_tables_that_are_missing_count(tmp_path: Path) -> None:
+    text = "=== API Timing Results: ===\n\nTotal Execution Time (ns): 9000\n"
+    text += "Total API Time for CL CPU backend (ns): 400\nTotal API Time for CL GPU backend (ns): 3600\n\n"
+    head = "Function, Calls, Time (ns), Time (%), Average (ns), Min (ns), Max (ns)\n"
+    tables = [
+        f"== CL {one} Backend: ==\n\n{head}clWait, 1, {ns}, 100.00, {ns}, {ns}, {ns}\n\n"
+        for one, ns in (("CPU", 400), ("GPU", 3600))
+    ]
+    cut = summary_of(tmp_path, text + tables[0])
+    assert codes(cut) == ["check.table_incomplete"] and cut.total == 4000
+    assert codes(summary_of(tmp_path, text + "".join(tables))) == []
+
+
+def test_shares_in_lines_say_that_others_are_not_there(tmp_path: Path) -> None:
+    rows = [("gemm", 40.0, 4000, 2.0), ("topk", 5.0, 10, 100.0), ("norm", 3.0, 200, 3.0), ("rope", 2.0, 400, 1.0)]
+    text = "".join(f"{share}%  {n} calls  {dur} us  {name}\n" for name, share, n, dur in rows)
+    summary = summary_of(tmp_path, text)
+    assert codes(summary) == ["check.table_incomplete"]
+    assert "gemm takes the most time in the table: 40.0%" in summary.verdict[-1]

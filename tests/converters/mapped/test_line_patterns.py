@@ -304,3 +304,35 @@ def test_a_number_that_begins_with_0_and_a_comma_has_a_decimal_comma(tmp_path: P
     assert rows["total"].to_pylist() == [250_000_000, 350_000_000, 450_000_000, 550_000_000]
     rows = ktrace.read(log(tmp_path, text.replace("0,", "1,"))).to_arrow()["summaries"]
     assert rows["total"].to_pylist() == [1_250_000_000_000, 1_350_000_000_000, 1_450_000_000_000, 1_550_000_000_000]
+
+
+def test_shares_say_whether_a_time_is_that_of_a_call(tmp_path: Path) -> None:
+    rows = [("gemm", 80.0, 4000, 2.0), ("topk", 10.0, 10, 100.0), ("norm", 6.0, 200, 3.0), ("rope", 4.0, 400, 1.0)]
+
+    def read(times: list[float]) -> list[dict[str, Any]]:
+        lines = (
+            f"{share}%  {n} calls  {dur} us  {name}\n" for (name, share, n, _), dur in zip(rows, times, strict=True)
+        )
+        found: list[dict[str, Any]] = ktrace.read(log(tmp_path, "".join(lines))).to_arrow()["summaries"].to_pylist()
+        return found
+
+    each = read([dur for *_, dur in rows])
+    assert [(row["name"], row["count"], row["avg"], row.get("total")) for row in each[:2]] == [
+        ("gemm", 4000, 2_000, None),
+        ("topk", 10, 100_000, None),
+    ]
+    assert [row["total"] for row in read([800.0, 100.0, 60.0, 40.0])] == [800_000, 100_000, 60_000, 40_000]
+    with pytest.raises(InputError):
+        read([1.5, 700.0, 2.5, 33.0])  # the shares are of neither
+
+
+def test_blanks_before_a_unit(tmp_path: Path) -> None:
+    text = "".join(f"cost:{n}00    us      {name}\n" for n, name in enumerate(("conv_a", "conv_b", "pool", "norm"), 2))
+    assert ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["total"].to_pylist() == [2e5, 3e5, 4e5, 5e5]
+
+
+def test_equal_times_of_different_names_are_one_within_the_other(tmp_path: Path) -> None:
+    text = "".join(f"end {name}: 195 elapsed {ms} ms\n" for ms in (708, 962) for name in ("launch", "plan", "dispatch"))
+    assert set(ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["kind"].to_pylist()) == {"metric"}
+    text = "".join(f"end {name}: 195 elapsed {ms} ms\n" for name, ms in zip(OPS, (708, 962, 115, 42), strict=False))
+    assert set(ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]["kind"].to_pylist()) == {"op"}

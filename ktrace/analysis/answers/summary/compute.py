@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 #: Formats whose tables state the total of what they list, and maybe of more, or shares of that.
 STATES_TOTALS = frozenset(
     (
-        *("torch-table", "table", "nsys-stats", "nvprof", "old-profilers"),
+        *("torch-table", "table", "mapped", "nsys-stats", "nvprof", "old-profilers"),
         *("rocprof", "rocprofv3", "unitrace", "clintercept"),
     )
 )

@@ -59,7 +59,7 @@ _TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapp
 _REQUEST = re.compile(r"\brequest", re.I)
 _WARP = re.compile(r"\b(?:warp|wave)s? \d", re.I)
 _BLOCK = re.compile(r"\b(?:thread ?block|block|workgroup|warp|wave)s?[ _#]?\d", re.I)
-_CALL = re.compile(r"(cuda|cu|hip|hsa_|ze|cl)[A-Z]\w", re.A)
+_CALL = re.compile(r"(cuda|cu|hip|hsa_|ze|cl)[A-Z][a-z]", re.A)
 _HOST = re.compile(r"\b(cpu|host|wall|python)\b", re.I)
 
 

@@ -123,6 +123,8 @@ def _stated(totals: dict[str, list[Row]], summed: list[Statistic], device: bool)
     below_title = [row for row in rows if titles == {_table(row)[1:]}]
     stated = {total for row in below_title or rows if (total := _total(row))}
     total = stated.pop() if len(stated) == 1 and len(tables) == 1 else None
+    if total is not None and len(below_title) == 1:  # with those of tables that aren't there
+        total += math.fsum(_total(row) or 0 for row in rows if _is_beside(row, below_title[0]))
     return total if total is not None and total >= max((one.total for one in summed), default=0) else None
 
 
@@ -138,6 +140,12 @@ def _lists_others(rows: list[Row], kept: list[Statistic]) -> bool:
     return any(
         (row["kind"] in DEVICE_KINDS) not in kinds and "percent" in row and _table(row) in tables for row in rows
     )
+
+
+def _is_beside(row: Row, other: Row) -> bool:
+    """Whether a total is of the same, of another part below the same title: of `CPU backend` and `GPU backend`."""
+    one, two = (list(it.get("scope") or ()) for it in (row, other))
+    return row["name"] == other["name"] and len(one) == len(two) > 1 and one != two and one[:-1] == two[:-1]
 
 
 def _table(row: Row) -> tuple[Any, ...]:
