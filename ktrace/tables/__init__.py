@@ -394,6 +394,24 @@ def cut(table: Table, rows: int | None) -> Table:
     return replace(table, rows=table.rows[:rows], more=table.more + left, next=f"{table.key}:{table.begin + rows}")
 
 
+def spread(table: Table, kept: Sequence[int]) -> Table:
+    """The least, the median and the greatest of each figure of a table, then the rows that are kept.
+
+    Its first column has names, all others figures, some of which may be unknown.
+    """
+    _, *columns = zip(*table.rows, strict=True)
+    figures = [sorted(cell for cell in column if isinstance(cell, (int, float))) for column in columns]
+    of: Mapping[str, Callable[[list[int | float]], float]] = {
+        "minimum": min,
+        "median": lambda figures: (figures[(len(figures) - 1) // 2] + figures[len(figures) // 2]) / 2,
+        "maximum": max,
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(value(column) if column else None for column in figures)) for name, value in of.items()
+    ]
+    return replace(table, rows=[*rows, *(table.rows[number] for number in kept)])
+
+
 def fitted(tables: Sequence[Table], render: Callable[[Sequence[Table]], str], most: int) -> str:
     """The tables as text of at most `most` bytes: whole rows are left out, the last ones of the last tables first.
 

@@ -319,7 +319,7 @@ def test_the_command_says_what_it_did_with_each_source(tmp_path: Path) -> None:
     for path in RANKS:
         (folder / path.name).write_bytes(path.read_bytes())
     done = command(folder, "-o", tmp_path / "folder.perfetto", "--align", "collective")
-    assert "by 6 collectives, residual 160ns median, 391ns p95" in done.stderr
+    assert "by 6 collectives, residual 160 ns median, 391 ns p95" in done.stderr
 
 
 @pytest.mark.parametrize(

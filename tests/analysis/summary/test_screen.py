@@ -145,6 +145,27 @@ def test_many_ranks_are_three_rows_and_the_worst_three(tmp_path: Path) -> None:
     assert names == ["minimum", "median", "maximum", "rank 63", "rank 62", "rank 61"]
 
 
+def test_tables_of_more_devices_than_rows_are_folded(tmp_path: Path) -> None:
+    """The figures of all are in the rows of least, median and most; idle times of all devices add up."""
+    many(tmp_path, 24)
+    summary = summarise(str(tmp_path / "rank*.json"), by=DEFAULT)
+    folded = {table.name: table for table in summary.tables(DEFAULT, 10, brief=True)}
+    whole = {table.name: table for table in summary.tables(DEFAULT, brief=True)}
+    for name in ("devices", "waits"):
+        assert [str(row[0]) for row in folded[name].rows[:3]] == ["minimum", "median", "maximum"]
+        worst = [str(row[0]).partition(" device")[0] for row in folded[name].rows[3:]]
+        assert worst == ["rank 23", "rank 22", "rank 21"]
+        assert len(whole[name].rows) == 24
+        busy = sorted(float(str(row[2])) for row in whole[name].rows)
+        assert [row[2] for row in folded[name].rows[:3]] == [busy[0], (busy[11] + busy[12]) / 2, busy[-1]]
+    assert folded["idle"].title == "why 24 devices are idle, all together"
+    assert folded["idle"].columns[0].name == "cause"
+    time = [column.name for column in whole["idle"].columns].index("time")
+    assert sum(row[1] for row in folded["idle"].rows) == sum(row[time] for row in whole["idle"].rows)  # type: ignore[misc]
+    text = CliRunner().invoke(cli, ["summary", str(tmp_path), "--full"]).stdout
+    assert len(text.splitlines()) < 100 and "rank0, rank1, rank2 and 21 more" in text
+
+
 def test_few_devices_have_a_row_each(tmp_path: Path) -> None:
     lines = screen(summarise(many(tmp_path, 4), by=DEFAULT)).splitlines()
     assert [line[:6] for line in lines if re.match(r"rank \d", line)][-4:] == [f"rank {n}" for n in range(4)]

@@ -138,6 +138,10 @@ _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, 
 #: What the name of a format begins with -> what measures how far a kernel is from the peak of its device.
 _PEAK = "Measure how far its kernels are from the device's peak:"
 _PEAK_OF = {
+    ("kineto",): (
+        "--by roofline says how far its kernels are from the device's peak, if shapes were recorded: torch.profiler "
+        "with record_shapes=True."
+    ),
     OF_ROCM: f"{_PEAK} rocprof-compute profile.",
     ("nsys", "nvprof", "nvvp"): f"{_PEAK} ncu --set full; ktrace convert --metrics puts that on the timeline.",
     ("xctrace",): f"{_PEAK} Xcode's Metal debugger, by its performance limiters.",
