@@ -179,9 +179,10 @@ class LimitsAnswer(msgspec.Struct):
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """A row for each kernel, and one for each advice, at most `top` of each."""
+        theoretical, waves = ("theoretical", Column("waves/SM")) if brief else ("possible", Column("waves", "x"))
         columns = (
             *(Column("kernel"), Column("time", "ns"), *(Column(name, "%") for name in RATES)),
-            *(Column("occupancy", "%"), Column("possible", "%"), Column("limited by"), Column("waves", "x")),
+            *(Column("occupancy", "%"), Column(theoretical, "%"), Column("limited by"), waves),
             Column("launches", "count"),
         )
         rows: list[tuple[Cell, ...]] = [
@@ -192,9 +193,7 @@ class LimitsAnswer(msgspec.Struct):
             for one in self.kernels[:top]
         ]
         more = len(self.kernels) - len(rows)
-        limits = Table(
-            "limits", "Speed of Light: how near kernels are to the limits of their device", columns, rows, [], more
-        )
+        limits = Table("limits", "Speed of Light: kernels against the peak of their device", columns, rows, [], more)
         tables = [_with_cells(limits) if brief else limits]
         if self.advice:
             heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
