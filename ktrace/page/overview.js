@@ -355,7 +355,7 @@ async function tell() {
   const mine = ++told, [from, to] = (brush ?? view).map(Math.round);
   const found = await ask.heavy(from, to);
   if (mine !== told) return;
-  $("selected").textContent = `${brush ? "Selected" : "Shown"}: ${time(found.length)} from ${time(from)} on, ${count(found.slices)} slices begin in it`;
+  $("selected").textContent = `${brush ? "Selected" : "Shown"}: ${time(found.length)} from ${time(from)} on, ${count(found.slices)} slices start in it`;
   const folded = listed.device && new Set([...listed.device].map((number) => about.groups[number].name));
   const parts = found.devices.filter((one) => !(folded?.has(one.name) ?? true)).map((one) => one.busy / found.length).sort((a, b) => a - b);
   const others = parts.length ? [element("div", { className: "soft", textContent: `${count(parts.length)} more: busy ${share(parts[0], 1)} to ${share(parts.at(-1), 1)}` })] : [];
