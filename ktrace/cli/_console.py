@@ -29,7 +29,7 @@ from ktrace.cli._programs import json_errors_enabled, note_line
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
 from ktrace.report import counted
-from ktrace.tables import Limits, brief, escape_controls, fitted, size, time_text
+from ktrace.tables import Limits, brief, escape_controls, fitted, long_time_text, size, time_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.answers.diff.comparison import Diff
@@ -491,7 +491,7 @@ def _moved(sources: Sequence[tuple[str, int]]) -> Iterator[str]:
 
 
 def _signed(ns: int) -> str:
-    return ("+" if ns > 0 else "") + time_text(ns)
+    return ("+" if ns > 0 else "") + long_time_text(ns)
 
 
 def tell_labels(account: Report, output: str) -> None:

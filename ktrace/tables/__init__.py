@@ -336,6 +336,15 @@ def time_text(ns: int) -> str:
     return f"{(Decimal(ns) / UNITS[unit]).normalize():f}{unit}" if ns else "0s"
 
 
+#: From two hours on, in ns, seconds alone say little.
+_HOURS = 2 * 3600 * 10**9
+
+
+def long_time_text(ns: int) -> str:
+    """The exact time as text, a long one also as people say it: `80000000s (926 days)`."""
+    return f"{time_text(ns)} ({brief(abs(ns))})" if abs(ns) >= _HOURS else time_text(ns)
+
+
 #: The name by which findings are asked for, beside those of tables.
 FINDINGS = "findings"
 

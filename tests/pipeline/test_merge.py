@@ -477,5 +477,5 @@ def test_a_guess_by_more_than_the_recordings_last_says_so(tmp_path: Path) -> Non
         path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, row | {"timing": "measured"}]))
     guess = ktrace.merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.parquet").issues["begin-guessed"]
     assert guess.places[0][1].endswith(
-        "moved by -1000000s, while all sources last 20ns: times between them mean nothing"
+        "moved by -1000000s (11.6 days), while all sources last 20ns: times between them mean nothing"
     )
