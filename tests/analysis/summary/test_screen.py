@@ -245,3 +245,19 @@ def test_times_of_ranges_are_stated_where_nothing_adds_up(tmp_path: Path) -> Non
     assert "stated by the source" in said and re.search(r"eval +900\.000 ms", said)
     path.write_text("Kernel,Calls,Total (ms)\ngemm,10,100.0\n")
     assert "stated by the source" not in CliRunner().invoke(cli, ["summary", str(path)]).stdout
+
+
+def test_by_prints_the_verdict_and_the_answer() -> None:
+    """Tables of devices and steps come with --full, or where they are asked for; a note says what isn't there."""
+
+    def shows(*arguments: str) -> str:
+        return CliRunner().invoke(cli, ["summary", str(STEP), *arguments]).stdout
+
+    asked = shows("--by", "op")
+    assert asked.startswith("gemm takes the most device time: 26.8%") and "\n\ndevice time by operator\n" in asked
+    for of_the_whole in ("utilisation of device 0", "\nsteps\n", "\nsource "):
+        assert of_the_whole not in asked and of_the_whole in shows("--by", "op", "--full")
+    assert "\nsteps\n" in shows("--by", "step") and "utilisation of device 0" not in shows("--by", "step")
+    assert "utilisation of device 0" in shows("--by", "device")
+    assert "This input has no roofline information." in flat(shows("--by", "roofline")).rpartition("Try: ")[2]
+    assert "utilisation of device 0" in shows("--by", "op", "--format", "md")
