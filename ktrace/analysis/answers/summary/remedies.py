@@ -113,6 +113,9 @@ _UNBALANCED = "Find out when and why ranks are late (--by collective: who waited
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
 
+#: What the host was in is what to change if it had this part of the time; less wouldn't help.
+_MUCH = 0.1
+
 #: Fewer launches show no pattern that advice could rest on, only how to record more, what to look at, or what one of
 #: them shows.
 FEWEST_LAUNCHES = 10
@@ -168,8 +171,9 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if not one.details.get("host_recorded", True):
             return _NOT_KNOWN
         host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
+        is_much = float(one.details.get("host_time_ns") or 0) >= _MUCH * one.value
         for pattern, what in _BY_HOST:
-            if pattern.search(host):
+            if is_much and pattern.search(host):
                 return what
         if one.code == "outside" or not isinstance(gaps, int):
             return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
