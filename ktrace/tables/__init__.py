@@ -403,6 +403,16 @@ def cut(table: Table, rows: int | None) -> Table:
     return replace(table, rows=table.rows[:rows], more=table.more + left, next=f"{table.key}:{table.begin + rows}")
 
 
+def without_empty(table: Table) -> Table:
+    """The table without the columns, other than the first, in which no row has anything."""
+    columns = list(zip(*table.rows, strict=True))
+    kept = [place for place, cells in enumerate(columns) if not place or any(cell not in (None, "") for cell in cells)]
+    if len(columns) != len(table.columns) or len(kept) == len(columns):
+        return table
+    rows = [tuple(row[place] for place in kept) for row in table.rows]
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
+
+
 def spread(table: Table, kept: Sequence[int]) -> Table:
     """The least, the median and the greatest of each figure of a table, then the rows that are kept.
 

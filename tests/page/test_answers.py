@@ -80,3 +80,16 @@ def test_a_point_on_the_roof_is_drawn_on_the_line() -> None:
     (x, y), peak = dots
     assert abs(y - (y1 + (y2 - y1) * (x - x1) / (x2 - x1))) < 0.1
     assert abs(peak[1] - y2) < 0.1
+
+
+def test_a_table_has_no_column_without_a_value() -> None:
+    summary = ktrace.summary(STEP, by=["shape", "launch"])
+    page = rendered(summary.tables(), "html", title="step", subject=summary)
+    tables = re.findall(r'<table class="figures" data-name="(.*?)">(.*?)</table>', page, re.S)
+    assert len(tables) > 3
+    for name, table in tables:
+        heads = len(re.findall("<th[ >]", table))
+        rows = [re.findall(r"<td.*?>(.*?)</td>", row, re.S) for row in re.findall(r"<tr>\s*<td.*?</tr>", table, re.S)]
+        assert rows and {len(row) for row in rows} == {heads}, name
+        cells = [[re.sub("<.*?>", "", cell).strip() for cell in row] for row in rows]
+        assert all(any(column) for column in list(zip(*cells, strict=True))[1:]), name
