@@ -23,6 +23,8 @@ BANNED = {
     r"dawdles?|dawdling": "is late",
     r"utili[sz]e[sd]?|leverage[sd]?": "use",
     r"in order to": "to",
+    r"storeys?": "layer",
+    r"faults of the world": "failure modes",
     r"blazing(?:ly)?|seamless(?:ly)?|simply|just works": "the figure, or nothing",
     r"whitelist(?:s|ed)?|blacklist(?:s|ed)?": "allowed, refused",
 }
