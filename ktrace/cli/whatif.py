@@ -43,9 +43,10 @@ def command(
     """Show what would help: how long a step would take if something took less time, or weren't waited for.
 
     Replays what waited for what. First it says how far a replay without a change is from the recording; from 1 % on it
-    says nothing else, and the exit code is 1.
+    says nothing else, and the exit code is 1. Without a change it tries those that may help, and ranks them.
 
     \b
+    ktrace whatif run.json                         what would help most
     ktrace whatif run.json --scale gemm=0.5 --scale attention=0.7
     ktrace whatif run.json --graph                 launches as one graph
     ktrace whatif run.json --no-sync --loader 0    the host never waits
@@ -64,7 +65,8 @@ def command(
         put_answer("whatif", answer.document())
     else:
         heading(f"{', '.join(answer.sources)}")
-        print_line(answer.head())
+        for sentence in answer.sentences():
+            print_line(sentence)
         write_stdout("\n" + as_text(answer.tables(), width=width(), colour=colour()))
     if answer.report:
         tell_issues(answer.report)

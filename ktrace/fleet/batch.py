@@ -20,6 +20,7 @@ from ktrace.fleet.inputs import BatchInput, Joiner, find, labels
 from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import (
     BY,
+    FLEET_MARK,
     FOLDERS,
     MARK,
     DatasetPlace,
@@ -336,7 +337,6 @@ def selection_for(selection: Selection, place: DatasetPlace) -> Selection | None
 
 
 #: The marks of the folders that `ktrace batch` writes, with what such a folder is, and the option that writes it.
-FLEET_MARK = "_ktrace/fleet.json"
 _FOLDERS = {MARK: ("a dataset of ktrace batch", "without --fleet"), FLEET_MARK: ("a folder of --fleet", "with --fleet")}
 
 

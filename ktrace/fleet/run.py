@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 from ktrace import __version__
 from ktrace.errors import InputError
 from ktrace.fleet.answer import notes
-from ktrace.fleet.batch import FLEET_MARK, absolute, for_workers, inputs_outside, prepared, selection_for
+from ktrace.fleet.batch import absolute, for_workers, inputs_outside, prepared, selection_for
 from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.inputs import BatchInput
 from ktrace.fleet.reduced import RankTable, packed, reduce_input, unpacked
 from ktrace.fleet.tasks import Outcome, failure
 from ktrace.fleet.together import Fleet, FleetReport, together
-from ktrace.input.dataset_manifest import DatasetPlace, file_stem, place_of
+from ktrace.input.dataset_manifest import FLEET_MARK, DatasetPlace, file_stem, place_of
 from ktrace.input.limits import in_force, limited
 from ktrace.input.stores import Store, open_store
 from ktrace.pipeline.read import cores
@@ -40,8 +40,8 @@ from ktrace.report import counted
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The mark, and the folder of the tables.
-MARK, RANKS = FLEET_MARK, "_ktrace/ranks/"
+#: The folder of the tables.
+RANKS = "_ktrace/ranks/"
 
 #: The page that `ktrace batch --fleet` writes there.
 PAGE = "fleet.html"
@@ -113,7 +113,7 @@ def fleet(
     report = FleetReport(store.path)
     inputs = inputs_outside(store, patterns, chosen, report.finding)
     report.found = len(inputs)
-    with prepared(store, MARK, _mark) as files:
+    with prepared(store, FLEET_MARK, _mark) as files:
         tasks, names = _plan(inputs, store, files, chosen, report)
         jobs = min(chosen.jobs or cores(), max(len(tasks), 1))
         outcomes = in_processes(tasks, jobs, reduce_one) if dask is None else on_dask(tasks, dask, reduce_one)
@@ -137,7 +137,7 @@ def read_fleet(path: str) -> Fleet:
     store = open_store(path)
     files = store.files()
     try:
-        told = {*json.loads(next(iter(store.read([MARK]))))["tables"]} if MARK in files else set()
+        told = {*json.loads(next(iter(store.read([FLEET_MARK]))))["tables"]} if FLEET_MARK in files else set()
     except (ValueError, LookupError, TypeError):
         told = set()
     names = [name for name in sorted(files) if name.startswith(RANKS) and name in told]
@@ -157,7 +157,7 @@ def _joined(store: Store, names: Sequence[str], report: FleetReport) -> Fleet:
 
 def _mark(store: Store, names: Sequence[str] = ()) -> None:
     """Marks a folder as that of a fleet, and these tables in it as those of the last answer."""
-    store.write(MARK, json.dumps({"ktrace fleet": "1", "tables": [*names]}).encode() + b"\n")
+    store.write(FLEET_MARK, json.dumps({"ktrace fleet": "1", "tables": [*names]}).encode() + b"\n")
 
 
 def _nothing_read(report: FleetReport) -> InputError:

@@ -95,8 +95,8 @@ def place_of(inside: str) -> DatasetPlace:
     return DatasetPlace(said.get("run") or "/".join(folders_of_run) or None, host, int(ranks[0]) if ranks else None)
 
 
-#: The name of the mark, and the version in it.
-MARK = "_ktrace/dataset.json"
+#: The name of the mark, and the version in it; the mark of a folder of `--fleet`, which isn't a dataset.
+MARK, FLEET_MARK = "_ktrace/dataset.json", "_ktrace/fleet.json"
 VERSION = "1.0"
 
 #: Folders and name of a shard; the name is that of `file_stem`. A backslash separates folders on Windows.

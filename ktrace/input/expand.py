@@ -25,6 +25,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
 from ktrace.input.boundary import report_bad_file
 from ktrace.input.compression import ARCHIVES, split_member
+from ktrace.input.dataset_manifest import FLEET_MARK
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures, wrapping_for
 from ktrace.input.format import Format, Score
 from ktrace.input.ranks import Part, parts_in
@@ -201,6 +202,13 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
         return [Input(path, fixed)]
     if closed and not fixed:  # it explains how to export it
         raise closed[0]
+    if FLEET_MARK in (sample.listing or ()):
+        raise UnknownFormat(
+            "is a folder of `ktrace batch --fleet`, with a small table of each rank instead of its events",
+            path=path,
+            expected="the traces of the ranks",
+            remedy="name their files; the same batch --fleet again answers from the tables, and fleet.html is its page",
+        )
     raise UnknownFormat(
         "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),
         path=path,

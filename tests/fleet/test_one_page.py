@@ -19,13 +19,14 @@ from worlds.fleets import Fleet
 import ktrace
 from ktrace.analysis.answers.mcp.access import Access
 from ktrace.analysis.answers.mcp.session import Session
-from ktrace.errors import DamagedInput, InputError, OutputError, UsageError
+from ktrace.errors import DamagedInput, InputError, OutputError, UnknownFormat, UsageError
 from ktrace.fleet import run as fleets
 from ktrace.fleet import together
 from ktrace.fleet.answer import screen, sentences
 from ktrace.fleet.reduced import RankTable, packed, unpacked
 from ktrace.fleet.run import RANKS, ReduceTask, fleet, read_fleet, reduce_one
 from ktrace.fleet.tasks import Outcome
+from ktrace.input.dataset_manifest import FLEET_MARK
 
 SHAPE: dict[str, Any] = {"replicas": 8, "steps": 4, "micro": 1, "layers": 1}
 
@@ -249,13 +250,20 @@ def test_folders_with_other_files_are_refused(ranks: Path, tmp_path: Path, here:
     fleet(str(ranks / "rank0.json"), tmp_path / "ranks", jobs=1)
     with pytest.raises(OutputError, match=r"(?s)is a folder of --fleet.*or the command with --fleet"):
         ktrace.batch(str(ranks), tmp_path / "ranks")
-    (tmp_path / "ranks" / fleets.MARK).write_text("[]")
+    (tmp_path / "ranks" / FLEET_MARK).write_text("[]")
     with pytest.raises(InputError, match="has no tables of ranks"):
         read_fleet(str(tmp_path / "ranks"))
     with pytest.raises(InputError, match="has no tables of ranks"):
         read_fleet(str(tmp_path / "mine"))
     with pytest.raises(UsageError, match="Dask has its own workers"):
         fleet(str(ranks), tmp_path / "out", jobs=2, dask="tcp://x")
+
+
+def test_a_folder_of_tables_is_no_trace(ranks: Path, tmp_path: Path, here: None) -> None:
+    fleet(ranks, tmp_path / "out")
+    with pytest.raises(UnknownFormat, match="is a folder of `ktrace batch --fleet`") as refused:
+        ktrace.read(tmp_path / "out")
+    assert refused.value.remedy and "fleet.html" in refused.value.remedy
 
 
 def test_inputs_without_device_work_fail_with_their_names(tmp_path: Path, here: None) -> None:

@@ -92,6 +92,15 @@ def test_a_row_without_a_name_is_reported_and_kept() -> None:
     assert without.column("name").to_pylist() == ["[no name]"] * 2
 
 
+def test_a_whole_number_that_no_float_is_stays_as_it_is() -> None:
+    """The nearest float to the largest of 64 bits is beyond them."""
+    largest = 2**63 - 1
+    batches = BatchBuilder(Conversion(Report()))
+    made = batches.batch("summaries", np.array([1, 2]), kind="metric", name="m", avg=pa.array([largest, 3]))
+    assert made.column("avg").to_pylist() == [None, 3.0]
+    assert made.column("args.$avg").to_pylist() == [largest, None]
+
+
 def test_the_facts_of_the_catalog_may_have_a_number_of_any_length() -> None:
     catalog = Catalog()
     row = {"entity": "device", "source": "run", "id": 1, "device": 0, "facts": f'{{"cores": {DIGITS}, "name": "x"}}'}

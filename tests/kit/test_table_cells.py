@@ -95,6 +95,14 @@ def test_a_unit_anywhere_in_a_heading(text: str, key: str, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["iterations per second", "tokens_per_sec", "GB per second", "launches per ms", "iterations / second"]
+)
+def test_a_rate_is_no_time(text: str) -> None:
+    """894 iterations per second were read as 894 s."""
+    assert heading(text).unit == ""
+
+
+@pytest.mark.parametrize(
     ("title", "unit"),
     [
         *(("Kernel times (ms)", "ms"), ("Times are in microseconds (us).", "microseconds"), ("Units: us", "us")),

@@ -206,14 +206,21 @@ SETUP_CALL = re.compile(
     re.A,
 )
 
-#: What a host is late with, other than calls and operators themselves, by the name of what it was in.
+#: What a host is late with, other than calls and operators themselves, by the name of what it was in. What compiled
+#: code runs in is no compilation: files of torchinductor's cache, `CompiledFxGraph`, `triton_heuristics.py: run`.
 HOST_CLASSES = {
     "data loading": re.compile(r"data_?loader|dataset|prefetch|collate", re.I),
     "memory allocation": re.compile(
         r"(cuda|cu|hip)\w{0,40}(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A
     ),
     "loading modules": re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A),
-    "compilation": re.compile(r"dynamo|inductor|_compile\b|recompil|triton.{0,80}(compile|autotun)|autotun", re.I),
+    "compilation": re.compile(
+        r"TorchDynamo Cache Lookup|dynamo_timed|recompil|autotun(e|ing)\b|do_bench|benchmark_all_configs|\): compile$|"
+        r"\b_?compile_fx(_|\.<|$)|compile_inner|(?<!end)_compile$|async_compile|codecache|code_generator|"
+        r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph|variables|bytecode)|torch/_functorch/\w+/graph_compile|"
+        r"torch/_inductor/(graph|scheduler|lowering|ir|codegen|fx_passes|select_algorithm|autotune_process)\b",
+        re.I,
+    ),
 }
 
 #: The first call of a name sets something up if it takes so many ns, the first launch of a kernel loads its module if

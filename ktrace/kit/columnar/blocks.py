@@ -300,7 +300,7 @@ def _with_values(columns: dict[str, Any]) -> dict[str, Any]:
 def _narrowed(value: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
     """Splits whole numbers into those in the range of the model's type, and the others."""
     narrow = pc.cast(value, kind, safe=False)
-    in_range = pc.equal(narrow.cast(value.type), value)
+    in_range = pc.equal(pc.cast(narrow, value.type, safe=False), value)
     return pc.if_else(in_range, narrow, None), pc.if_else(in_range, None, value)
 
 

@@ -85,6 +85,7 @@ TYPE = (
 )
 _TYPES = re.compile(rf"(?:{TYPE})", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
+_RATE_PER_TIME = re.compile(rf".{{0,100}}(?:[\s_]per[\s_]|[\s_]/ )({TIME_WORDS})", re.IGNORECASE)
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|[a-z]{0,8}seconds?)", re.IGNORECASE)
 _ENGLISH = re.compile(rf"(.{{0,100}}[^\s_])(?:[\s_]in[\s_]|, ?|: ?)({TIME_WORDS})", re.IGNORECASE)
 _QUOTIENT = re.compile(
@@ -167,6 +168,8 @@ def heading(text: str) -> Heading:
         return Heading(text, f"per {found[2]}", found[1].lower())
     if found := _PER_AFTER.fullmatch(text):
         return Heading(text, f"{found[1]} per {found[3]}", found[2].lower())
+    if _RATE_PER_TIME.fullmatch(text):  # iterations per second: no time
+        return Heading(text, text, "")
     if found := _LEADING.fullmatch(text):
         return Heading(text, found[2], found[1].lower())
     if found := _INNER.fullmatch(text):

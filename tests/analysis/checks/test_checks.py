@@ -646,6 +646,27 @@ def test_one_rank_of_several(tmp_path: Path) -> None:
     assert not any("ranks" in line for line in summary.verdict), "the recording is sound as far as it goes"
 
 
+@pytest.mark.parametrize(
+    ("devices", "name", "said"),
+    [
+        (1, "ncclDevKernel_AllReduce_Sum_f32", True),
+        (2, "ncclDevKernel_AllReduce_Sum_f32", False),
+        (1, "ampere_sgemm_128x64_tn", False),
+    ],
+)
+def test_one_device_of_a_group_that_nothing_states(devices: int, name: str, said: bool, tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": device, "tid": 7, "ts": 10, "dur": 50}
+        | {"args": {"device": device, "stream": 7}}
+        for device in range(devices)
+    ]
+    path = tmp_path / "run.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    told = [sentence(one) for one in ktrace.summary(path).checks if one.code == "check.ranks_missing"]
+    assert bool(told) is said
+    assert not said or told[0].startswith("One device with collectives is here; if others take part, ")
+
+
 @pytest.mark.parametrize("planted", [None, "cause_after_effect"])
 def test_the_command(planted: str | None, tmp_path: Path) -> None:
     rng = random.Random(5)

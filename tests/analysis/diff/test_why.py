@@ -131,7 +131,7 @@ def test_a_host_that_is_late_is_divided_by_what_it_was_in(tmp_path: Path) -> Non
 
     def named(event: dict[str, Any]) -> None:
         if event.get("cat") == "cpu_op":
-            event["name"] = "_dynamo compile " + event["name"]
+            event["name"] = "compile_inner (dynamo_timed) " + event["name"]
 
     after = {one.key: one.total for one in breakdown(changed(tmp_path, named))[1].parts}
     assert "idle: compilation" not in before

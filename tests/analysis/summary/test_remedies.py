@@ -16,7 +16,16 @@ BY_HOST = {
     "prefetch_factor": ["DataLoader.__next__", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"],
     "caching or pool allocator": ["cudaMalloc", "hipFree", "cudaHostAlloc", "cuMemCreate"],
     "CUDA_MODULE_LOADING": ["cuModuleLoadData", "cuLibraryLoadData", "hipModuleLoad"],
-    "TORCH_LOGS=recompiles": ["TorchDynamo Cache Lookup", "compile_fx.<locals>.inductor", "CompiledFxGraph _compile"],
+    "TORCH_LOGS=recompiles": [
+        "TorchDynamo Cache Lookup",
+        "compile_fx.<locals>.inductor",
+        "_compile.compile_inner (dynamo_timed)",
+        "torch/_dynamo/convert_frame.py(1100): _compile",
+        "torch/_inductor/compile_fx.py(743): _compile_fx_inner",
+        "torch/_inductor/scheduler.py(1970): __init__",
+        "triton/compiler/compiler.py(226): compile",
+        "torch/_inductor/runtime/triton_heuristics.py(1027): benchmark_all_configs",
+    ],
     "pinned memory": ["cudaMemcpy", "cudaMemcpyAsync", "hipMemcpyWithStream", "aten::copy_", "aten::_to_copy"],
     "no .item()": ["cudaStreamSynchronize", "aten::item", "aten::_local_scalar_dense", "aten::nonzero"],
     "fused=True": ["Optimizer.step#AdamW.step", "Optimizer.zero_grad#SGD.zero_grad"],
@@ -54,6 +63,35 @@ def test_a_remedy_is_that_of_what_the_host_was_in(words: str) -> None:
         assert not any(other in said for other in BY_HOST if other != words), (name, said)
         assert "#N" not in said and said.endswith(".")
     assert not any(remedy(late(name, look=None)) for name in BY_HOST[words]), "nothing that needn't be looked at"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/tmp/torchinductor_root/ov/cov46.py(2533): call",
+        "## Call CompiledFxGraph fal4x ##",
+        "Torch-Compiled Region: 0/1",
+        "torch/_inductor/runtime/triton_heuristics.py(1283): run",
+        "torch/_inductor/cudagraph_trees.py(2008): run",
+    ],
+)
+def test_compiled_code_that_runs_is_not_being_compiled(name: str) -> None:
+    assert remedy(late(name)).startswith("Launch less often")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch/_compile.py(41): inner",
+        "torch/_dynamo/eval_frame.py(791): compile_wrapper",
+        "torch/_inductor/compile_fx.py(1777): static_input",
+        "triton/compiler/compiler.py(487): launch_metadata",
+        "torch/_inductor/runtime/autotune_cache.py(487): end_compile",
+        "flashinfer/autotuner.py(400): choose_one",
+    ],
+)
+def test_what_every_call_of_compiled_code_passes_is_no_compilation(name: str) -> None:
+    assert "recompiles" not in remedy(late(name))
 
 
 @pytest.mark.parametrize("name", ["aten::mm", "aten::copy_", "cudaMemcpyAsync", "ProfilerStep#N", "tokenise", ""])

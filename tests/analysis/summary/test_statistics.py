@@ -152,6 +152,18 @@ def test_tables_that_say_the_same_again(tmp_path: Path) -> None:
     assert summarised(tmp_path, timed).total == 300  # reports of three times
 
 
+def test_a_table_that_was_measured_anew_is_counted_whole(tmp_path: Path) -> None:
+    """Short times are rounded, so that some rows of two measurements are equal; two tables of the second are one."""
+    rows = [
+        summary(name, table=table, scope=[title], count=1, total=total)
+        for table, title, totals in ((0, "a.py", (160, 80, 5)), (1, "b.py", (160, 81, 5)), (2, "by time", (160, 81)))
+        for name, total in zip("fgh", totals, strict=False)
+    ]
+    counted = summarised(tmp_path, rows, by=["kernel"])
+    assert totals(counted, "kernel") == {"f": 320, "g": 161, "h": 10}
+    assert counted.notes == ["Not counted: 2 rows of tables that repeat others."]
+
+
 def test_equal_rows_of_one_table_are_no_repeats(tmp_path: Path) -> None:
     """As of a tree of calling contexts: a copy of the same size from two callers."""
     callers = (["main", "load"], ["main", "store"])

@@ -152,7 +152,8 @@ def overview(session: Session, handle: str, by: Sequence[str] = ("operation", "k
 
 @_tool(
     "What would help: the time of a step if some work took less time, weren't waited for, or were launched as a graph, "
-    "with an interval, by a replay of what waited for what. An error where a replay without any is more than 1 % off.",
+    "with an interval, by a replay of what waited for what. Without a change: those that save most. An error where a "
+    "replay without any is more than 1 % off.",
     scale={
         "type": "object",
         "additionalProperties": {"type": "number", "minimum": 0, "maximum": MOST_FACTOR},
@@ -174,7 +175,7 @@ def whatif(
 ) -> Answer:  # fmt: skip
     changes = Changes(scale or {}, tuple(overlap), graph, no_sync, loader)
     told = session.get(handle).whatif(changes)
-    return Page(**limits).document(told.tables(), [told.head()])
+    return Page(**limits).document(told.tables(), told.sentences())
 
 
 @_tool("Why devices were idle: the causes of gaps between work, and CPU activity during gaps.")

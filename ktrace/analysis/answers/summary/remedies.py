@@ -16,6 +16,7 @@ _COPIES = re.compile(r"(cuda|cu|hip)Memcpy\w*|aten::(copy_|to|_to_copy)$", re.A)
 _WAITS = re.compile(r"Synchronize\w{0,200}$|aten::(item|_local_scalar_dense|nonzero|is_nonzero|equal)$", re.A)
 _OPTIMISES = re.compile(r"optimizer\.(step|zero_grad)", re.I)
 _OPERATOR = re.compile(r"(aten|c10d|torch|autograd)::|\w+Backward\d*$|(cuda|cu|hip)\w*Launch\w*", re.A)
+_COMPILED = re.compile(r"torchinductor_|CompiledFxGraph|Torch-Compiled Region|triton_heuristics|cudagraph_trees")
 _STEP = re.compile(r"ProfilerStep#|(train(ing)?|eval)?[_ ]?step\b|iteration\b|forward$|backward$", re.I)
 
 _NO_WAIT = (
@@ -177,7 +178,7 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
                 return what
         if one.code == "outside" or not isinstance(gaps, int):
             return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
-        if one.value <= _OF_LAUNCHES * gaps:
+        if one.value <= _OF_LAUNCHES * gaps or _COMPILED.search(host):
             return of_profiler(_LAUNCH_BOUND_OF, formats) or _LAUNCH_BOUND
         if _COPIES.match(host):
             return _BLOCKING

@@ -197,27 +197,50 @@ def _total(row: Row) -> float | None:
 
 
 def _once(summed: list[Statistic]) -> Iterator[Statistic]:
-    """Yields the statistics without those in tables that divide the work of others, or with equal figures elsewhere.
+    """Yields the statistics without those in tables that divide the work of others, or repeat those of another title.
 
-    A table with a time describes that time, and doesn't repeat others.
+    A table repeats others if all of its rows that these have, too, have the same figures; one that differs in a row was
+    measured anew. A table with a time describes that time, and doesn't repeat others.
     """
     runs: defaultdict[Any, list[Statistic]] = defaultdict(list)
     for one in summed:
         runs[one.row.get("run")].append(one)
-    for repeats in runs.values():
-        seen: dict[tuple[Any, ...], Statistic] = {}
-        for one in _undivided(repeats):
-            row = one.row
-            identity = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
-            alone = "ts" in row or row.get("count") is None
-            if alone or _are_of_one(seen.setdefault(identity, one), one):
-                yield one
+    for of_run in runs.values():
+        tables: defaultdict[_TableKey, list[Statistic]] = defaultdict(list)
+        for one in _undivided(of_run):
+            tables[one.row.get("table"), _title(one)].append(one)
+        seen: defaultdict[Any, dict[_TableKey, set[Any]]] = defaultdict(dict)  # what is counted -> its figures by table
+        for table, rows in tables.items():
+            counted = {id(one): one for one in rows if "ts" not in one.row and one.row.get("count") is not None}
+            same = {
+                key: _figures(one) in figures
+                for key, one in counted.items()
+                if (figures := _of_others(table, seen[_counted(one)]))
+            }
+            yield from rows if not all(same.values()) else (one for one in rows if id(one) not in same)
+            for one in counted.values():
+                seen[_counted(one)].setdefault(table, set()).add(_figures(one))
 
 
-def _are_of_one(first: Statistic, second: Statistic) -> bool:
-    """Whether two statistics are of the same table, or of tables with the same title."""
-    table = first.row.get("table")
-    return (table is not None and table == second.row.get("table")) or _title(first) == _title(second)
+#: The number and the title of a table.
+_TableKey = tuple[Any, str]
+
+
+def _of_others(table: _TableKey, by_table: dict[_TableKey, set[Any]]) -> set[Any]:
+    """The figures in tables that are neither this one nor have its title."""
+    number, title = table
+    others = (
+        figures for (other, name), figures in by_table.items() if name != title and (number is None or other != number)
+    )
+    return set().union(*others)
+
+
+def _counted(one: Statistic) -> tuple[Any, ...]:
+    return one.row["kind"], one.row["name"], one.row.get("device")
+
+
+def _figures(one: Statistic) -> tuple[Any, ...]:
+    return one.row.get("count"), one.total
 
 
 def _undivided(summed: list[Statistic]) -> list[Statistic]:

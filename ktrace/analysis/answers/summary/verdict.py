@@ -221,9 +221,10 @@ def _capital(text: str) -> str:
 
 
 def _because(idle: Finding, causes: list[Finding]) -> str:
-    """The cause of the most idle time."""
+    """The cause of the most idle time, unless that is shown as 0.0%."""
     most = max(causes, key=lambda one: one.value, default=None)
-    reason = _REASONS.get(str(most.details["cause"])) if most and idle.value else None
+    shown = (percent(idle.value, idle.whole) or 0) >= 0.05
+    reason = _REASONS.get(str(most.details["cause"])) if most and shown else None
     return f", {percent(most.value, idle.value) or 0:.1f}% of it because {reason}" if most and reason else ""
 
 

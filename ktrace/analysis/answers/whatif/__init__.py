@@ -13,6 +13,7 @@ The interval is that of the mean of another run of as many steps: in 9 of 10 run
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ from ktrace.analysis.questions.collectives.rows import COLUMNS as OF_COLLECTIVES
 from ktrace.analysis.questions.collectives.rows import CollectiveRows
 from ktrace.analysis.questions.critical_path import COLUMNS as WAITED
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.durations import COMMUNICATION
+from ktrace.analysis.work.durations import COMMUNICATION, COPY
 from ktrace.analysis.work.gather import COLUMNS, WorkInput
 from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.question import kernel_of
@@ -72,6 +73,11 @@ COVERED = 0.9
 
 #: From so many steps on, the first isn't counted: nothing is on the device before it. So many others tell an interval.
 _FIRST_LEFT_OUT, _FEWEST = 3, 2
+
+#: Where nothing is asked for: so much work at twice its speed, if it decides so much of a step, in percent.
+_HEAVIEST, _WORTH = 3, 5.0
+#: Names of work that an option can be given without quotes.
+_PLAIN = re.compile(r"[\w.:-]+")
 
 #: What edges are called where they bound a step.
 _NAMES = {
@@ -112,7 +118,8 @@ class WhatIf:
     """What changes would save. `steps` is the number of steps, None for a recording without; `recorded` their mean.
 
     `drift` is by how much the replay without a change is off, in percent of a step: the moment that is furthest off, on
-    average. `unchanged` is that replay.
+    average. `unchanged` is that replay. `tried` are changes that nobody asked for; then the cases are those that save
+    something, the one that saves the most first.
     """
 
     sources: list[str]
@@ -123,6 +130,7 @@ class WhatIf:
     cases: list[Case]
     notes: list[str] = field(default_factory=list)
     report: Report | None = None
+    tried: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<WhatIf {', '.join(self.sources)}: {self.head()}>"
@@ -139,6 +147,16 @@ class WhatIf:
             f"Replay without a change: {brief(self.unchanged.step)} {self.what}{steps}, recorded "
             f"{brief(self.recorded)}; {self.drift:.2f} % off at most."
         )
+
+    def sentences(self) -> list[str]:
+        """How far off a replay is; of changes that nobody asked for, the one that saves the most."""
+        if not self.tried:
+            return [self.head()]
+        if not self.cases:
+            return [self.head(), "None of the changes that were tried saves anything."]
+        best = self.cases[0]
+        saved = f"{brief(best.saving)} of {self.what}, {percent(best.saving, self.unchanged.step):.1f}%"
+        return [self.head(), f"Of the changes that were tried, {best.change} saves the most: {saved}."]
 
     def tables(self) -> list[Table]:
         """The step time of each change, and what decides how long a step takes, as recorded and with the last one."""
@@ -161,7 +179,7 @@ class WhatIf:
         return Table("what would help", "what would help", columns, [before, *rows], list(self.notes))
 
     def _of_bounds(self) -> Table:
-        sides = [self.unchanged, *self.cases[-1:]]
+        sides = [self.unchanged, *([] if self.tried is not None else self.cases[-1:])]
         columns = [Column("what")]
         for name, one in zip(("recorded", "then"), sides, strict=False):
             columns += [Column(name, "ns", title=one.change), Column(name, "%", title="in %")]
@@ -220,7 +238,8 @@ def whatif(
     src : path or sequence of paths
         The inputs.
     changes : Changes, optional
-        What would be otherwise; by default nothing, which tells how far a replay is off and what bounds steps.
+        What would be otherwise. By default what may help is tried: the operations that decide most of a step at twice
+        their speed, communication and copies beside other work, no launches, waits or loading.
     selection, progress, **options
         As for `ktrace.summary`; without a filter, since the replay needs all work.
 
@@ -315,11 +334,40 @@ class _Answering:
             raise self._refusal(drift)
         has_steps = bool(graph.periods[0][0].label)
         unchanged = self._case("as recorded", again, graph.edges, None, drift)
+        tried = None
+        if not cases:
+            changes = self._suggestion(unchanged)
+            cases = [(change, changed(graph, one, self._matches)) for change, one in changes.each()]
+            tried = tuple(change for change, _ in cases)
         replayed = [self._case(change, replay(graph, edges), edges, unchanged.step, drift) for change, edges in cases]
+        notes = [*self._notes(changes)]
+        if tried is not None:
+            if vain := [one.change for one in replayed if one.saving <= 0]:
+                notes.append(f"Tried, too, and nothing saved: {', '.join(vain)}.")
+            replayed = sorted((one for one in replayed if one.saving > 0), key=lambda one: -one.saving)
         return WhatIf(
             self._work.rows.sources, len(recorded) if has_steps else None, float(self._counted(recorded).mean()), drift,
-            unchanged, replayed, [*self._notes(changes)], self._report,
+            unchanged, replayed, notes, self._report, tried,
         )  # fmt: skip
+
+    def _suggestion(self, unchanged: Case) -> Changes:
+        """What is tried where nothing is asked for: what takes part in deciding how long a step takes."""
+        graph, names = self._graph, self._work.operations
+        beside = {name for name, role in zip(names, self._work.roles, strict=True) if role in (COMMUNICATION, COPY)}
+        decide = [one for one in unchanged.bounds if one.name in self._names and _PLAIN.fullmatch(one.name)]
+        heavy = [one.name for one in decide if one.share >= _WORTH][:_HEAVIEST]
+        return Changes(
+            scale=dict.fromkeys(heavy, 0.5),
+            overlap=tuple(one.name for one in decide if one.name in beside),
+            graph=bool(graph.edges.issuing.any()),
+            no_sync=bool(graph.syncs),
+            loader=0 if self._loads() else None,
+        )
+
+    def _loads(self) -> bool:
+        """Whether anything that loads data was recorded on the host."""
+        edges = self._graph.edges
+        return bool(np.any(edges.loading) or np.any(edges.kind == LOADER))
 
     def _times(self, time: Int64) -> Float64:
         """The time of each step, on average over all courses that have it."""
@@ -424,7 +472,7 @@ class _Answering:
             yield "Other ranks aren't here: collectives take as long as they did, with their waiting."
         if changes.no_sync and not graph.syncs:
             yield "--no-sync saves nothing: no CPU call waits for a device."
-        if changes.loader is not None and not np.any(graph.edges.loading) and not np.any(graph.edges.kind == LOADER):
+        if changes.loader is not None and not self._loads():
             yield "--loader saves nothing: nothing that loads data was recorded on the host."
         if graph.unwaited_loads and (changes.scale or changes.graph or changes.no_sync):
             yield "The loader always had the next batch ready; how much faster it could go isn't recorded."

@@ -263,8 +263,11 @@ CHECKS: dict[str, Check] = {
     "ranks_missing": Check(
         "all ranks of a group are there",
         lambda one: (
-            f"{_of(one)} ranks {'is' if one.value == 1 else 'are'} here: how much of the communication is waiting for "
-            "others isn't known"
+            "One device with collectives is here; if others take part, how much of the communication is waiting for "
+            "them isn't known"
+            if one.whole is None
+            else f"{_of(one)} ranks {'is' if one.value == 1 else 'are'} here: how much of the communication is waiting "
+            "for others isn't known"
         ),
         ("straggler",),
         ("exposed.communication",),

@@ -558,16 +558,19 @@ _COLLECTIVES = re.compile(r"c10d::|gloo:|mpi:|MPI_", re.A)
 
 
 def _ranks_missing(recording: Recording) -> Iterator[Finding]:
-    """Some ranks of a group alone, where there are collectives."""
+    """Some ranks of a group alone, where there are collectives; or one device, where nothing states a group."""
     known = [entry.facts for entry in recording.gathered.catalog.of("source")]
     sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
     ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
+    communicating = sum(use.communication > 0 for use in recording.devices)
+    if not sizes and len(ranks) < 2:
+        if communicating == 1:
+            yield Finding(PREFIX + "ranks_missing", "ranks", 1, "count", None, "the group")
+        return
     if len(sizes) != 1 or not 0 < len(ranks) < (size := sizes.pop()):
         return
     spans = recording.gathered.spans
-    if any(use.communication for use in recording.devices) or (
-        not recording.work.is_on_devices and spans.named(_COLLECTIVES.match).any()
-    ):
+    if communicating or (not recording.work.is_on_devices and spans.named(_COLLECTIVES.match).any()):
         yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
 
 
