@@ -74,7 +74,7 @@ def command_page(name: str, text: str) -> str:
     return _PART.sub(lambda part: f"{part[1]}\n{made[part[2]]}\n{part[4]}", text)
 
 
-_USAGE = re.compile(r"```\nktrace .*?```", re.DOTALL)
+_USAGE = re.compile(r"(?<=^## Usage\n\n)```\nktrace .*?```", re.DOTALL | re.MULTILINE)
 
 #: A generated part of a page, between two comments: a table of the fields of a class, or a line that refers to it.
 _PART = re.compile(r"(<!-- options: (\w+) -->)\n(.*?)\n?(<!-- end of options -->)", re.DOTALL)

@@ -196,7 +196,7 @@ KINDS: dict[str, Kind] = {
     "unread-packet": Kind(Severity.SKIP, "Packets or events of types that ktrace doesn't read were left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
     "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),
-    "not-executed": Kind(Severity.SKIP, "A record of work that never ran (begin and end are 0) was left out."),
+    "not-executed": Kind(Severity.SKIP, "A record of work that never ran (start and end are 0) was left out."),
     "end-without-begin": Kind(Severity.SKIP, "The end of a slice that never began was left out."),
     "unbound-link": Kind(Severity.SKIP, "An arrow's end that isn't on a slice was left out."),
     "unmatched-launch": Kind(

@@ -21,8 +21,8 @@ LIGHT_CORE = {
 #: The packages and modules that answer one question each.
 QUESTIONS = sorted({path.stem for path in (ROOT / "ktrace/analysis/questions").iterdir()} - {"__init__", "__pycache__"})
 
-#: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.
-STOREYS = (
+#: The packages of the core, the lowest layer first. A package imports only what stands on a lower layer.
+LAYERS = (
     ("errors", "byte_account", "native", "scratch"),
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
@@ -40,8 +40,8 @@ STOREYS = (
     ("__main__",),
 )
 
-#: Packages that only hold others, each with its storeys.
-STOREYS_OF_ANALYSIS = ("analysis", "analysis.questions", "analysis.answers")
+#: Packages that only hold others, each with its layers.
+LAYERS_OF_ANALYSIS = ("analysis", "analysis.questions", "analysis.answers")
 
 #: What a package of converters/ may import of the core.
 FOR_FORMATS = {
@@ -151,25 +151,25 @@ def test_the_root_has_few_entries() -> None:
     assert len(entries) <= 28, sorted(entries)
 
 
-def test_every_package_of_the_core_has_its_storey() -> None:
-    placed = [name for storey in STOREYS for name in storey]
+def test_every_package_of_the_core_has_its_layer() -> None:
+    placed = [name for layer in LAYERS for name in layer]
     assert len(placed) == len(set(placed))
-    assert {package(module_name(file)) for file in CORE} - {"", "stages", *STOREYS_OF_ANALYSIS} == set(placed)
-    assert len(STOREYS) <= 15
+    assert {package(module_name(file)) for file in CORE} - {"", "stages", *LAYERS_OF_ANALYSIS} == set(placed)
+    assert len(LAYERS) <= 15
 
 
 def test_no_import_goes_up() -> None:
-    """A package imports lower storeys; `ktrace` itself gives its version to all."""
-    storey = {name: number for number, names in enumerate(STOREYS) for name in names}
+    """A package imports lower layers; `ktrace` itself gives its version to all."""
+    layer = {name: number for number, names in enumerate(LAYERS) for name in names}
     wrong = []
     for file in CORE:
         mine = package(module_name(file))
-        if package(module_name(file)) in ("", "stages", *STOREYS_OF_ANALYSIS):
+        if package(module_name(file)) in ("", "stages", *LAYERS_OF_ANALYSIS):
             continue
         for found in imports(file):
             other = package(found.module)
             foreign = not found.module.startswith("ktrace") or other in (mine, "", "schema", "proto")
-            if not foreign and storey.get(other, len(STOREYS)) >= storey[mine]:
+            if not foreign and layer.get(other, len(LAYERS)) >= layer[mine]:
                 wrong.append(found)
     assert not wrong, "\n".join(map(str, wrong))
 

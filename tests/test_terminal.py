@@ -121,6 +121,16 @@ def test_a_file_name_is_no_command_of_a_workflow(tmp_path: Path, style: str) -> 
             assert (plain, given["line"]) == (name, "2")
 
 
+def test_notes_wrap_by_words_on_a_terminal(tmp_path: Path) -> None:
+    log = SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite"
+    text = printed("convert", log, "-o", tmp_path / "run.perfetto", cwd=tmp_path, COLUMNS="80")
+    assert "Environment variables were left out" in " ".join(text.split())
+    lines = text.splitlines()
+    notes = [line for line in lines if line.startswith(("note:", "skip:", "  "))]
+    assert len(notes) > 2 and all(len(line) <= 80 for line in notes)
+    assert any(line.startswith("  ") for line in notes)
+
+
 def test_all_that_commands_print_goes_through_one_place() -> None:
     printing = ("click.echo", "click.secho", "print")
     wrong = [

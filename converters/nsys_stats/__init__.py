@@ -64,7 +64,7 @@ def _has_total_and_count(line: str) -> bool:
 
 FORMAT = Format(
     "nsys-stats",
-    "Nsight Systems reports as `nsys stats` prints them",
+    "Nsight Systems statistics: reports as `nsys stats` prints them",
     patterns=("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv", "*_sum.json", "*_trace.json", "*_sum.html", "*_trace.html"),
     probe=probe,
     read="ktrace.converters.nsys_stats.reader:read",

@@ -1,4 +1,4 @@
-"""What is made of traces: answers, in three storeys, of which each imports only those below it.
+"""What is made of traces: answers, in three layers, of which each imports only those below it.
 
 answers/      what a person or an agent asks for: summary, diff, query (SQL), mcp
 questions/    answers to one question each, by which answers go on

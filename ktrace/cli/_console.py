@@ -29,7 +29,7 @@ from ktrace.cli._programs import json_errors_enabled, note_line
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
 from ktrace.report import counted
-from ktrace.tables import Limits, escape_controls, fitted, size, time_text
+from ktrace.tables import Limits, brief, escape_controls, fitted, long_time_text, size, time_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.answers.diff.comparison import Diff
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from ktrace.tables import Table
 
 
-def print_line(line: str = "", *, err: bool = False, **facts: object) -> None:
+def print_line(line: str = "", *, err: bool = False, by_words: bool = False, **facts: object) -> None:
     """Prints a line; to standard error as JSON with these facts, if programs read it.
 
     Names in it come from other people's files: they neither steer the terminal nor begin a line. In a GitHub workflow
-    they give no commands to the runner, either, which finds those in every printed line.
+    they give no commands to the runner, either, which finds those in every printed line. `by_words` breaks the line
+    between words, if it is longer than a terminal; not for what is copied, such as a command.
     """
     if err and json_errors_enabled():
         tell_json(note_line(line, facts))
@@ -51,6 +52,10 @@ def print_line(line: str = "", *, err: bool = False, **facts: object) -> None:
     line = escape_controls(line)
     if "GITHUB_ACTIONS" in os.environ:
         line = re.sub(r"^(\s*):(?=:)", r"\1\\x3a", line).replace("##[", r"#\x23[")
+    if by_words and is_terminal(sys.stderr if err else sys.stdout):
+        columns = shutil.get_terminal_size().columns
+        pieces = wrap(line, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        line = "\n".join(pieces)
     click.echo(line, err=err)
 
 
@@ -414,7 +419,7 @@ def tell_issues(account: Report) -> None:
         facts = {"kind": issue.kind, "severity": issue.severity.name.lower(), "message": issue.sentence}
         occurrences = [{"place": where, "detail": detail} for where, detail in issue.places]
         line = f"{label}: {what} ({places}{more}): {issue.sentence}{first}"
-        print_line(line, err=True, **facts, rows=issue.rows, places=occurrences)
+        print_line(line, err=True, by_words=True, **facts, rows=issue.rows, places=occurrences)
 
 
 def tell_cut(account: Report) -> None:
@@ -450,7 +455,7 @@ def tell_alignment(account: Report) -> None:
             words[0] = f"by {counted(entry['matched'], 'collective')}" + (
                 f" with {entry['through']}" if "through" in entry else ""
             )
-            median, p95 = (time_text(entry[f"residual_{name}_ns"]) for name in ("median", "p95"))
+            median, p95 = (brief(entry[f"residual_{name}_ns"]) for name in ("median", "p95"))
             words.append(f"residual {median} median, {p95} p95")
         if "drift_ppm" in entry:
             words.append(f"drift {entry['drift_ppm']:+.3f} ppm")
@@ -477,13 +482,16 @@ def _moved(sources: Sequence[tuple[str, int]]) -> Iterator[str]:
     if len(sources) <= _ALIKE:
         yield from (f"{name}: {f'{_signed(by)}, ' if by else ''}" for name, by in sources)
         return
+    from ktrace.model.tracks import natural  # it loads pyarrow
+
+    names = sorted((name for name, _ in sources), key=natural)
     least, most = (of(by for _, by in sources) for of in (min, max))
     moved = f"{_signed(least)} to {_signed(most)}" if least != most else _signed(least) if least else ""
-    yield f"{sources[0][0]} to {sources[-1][0]}, {len(sources):,} sources: {f'{moved}, ' if moved else ''}"
+    yield f"{names[0]} to {names[-1]}, {len(sources):,} sources: {f'{moved}, ' if moved else ''}"
 
 
 def _signed(ns: int) -> str:
-    return ("+" if ns > 0 else "") + time_text(ns)
+    return ("+" if ns > 0 else "") + long_time_text(ns)
 
 
 def tell_labels(account: Report, output: str) -> None:

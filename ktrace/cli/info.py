@@ -22,6 +22,7 @@ from ktrace.cli._console import (
 )
 from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
+from ktrace.errors import UsageError
 from ktrace.parallel.startup import import_pyarrow
 from ktrace.pipeline.selection import Selection
 from ktrace.tables import Cell, Column, Table, duration, escape_controls, size
@@ -51,16 +52,23 @@ _MEMBERS = 12
 
 
 @click.command("info")
-@click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
+@click.argument("paths", metavar="IN", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
 @json_option
 @selection_options("from_", "map", "limits")
-def command(path: str, format_: str, selection: Selection) -> None:
-    """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
+def command(paths: tuple[str, ...], format_: str, selection: Selection) -> None:
+    """Show the format of IN and how it was detected, its contents, devices, time span and top kernels."""
     import_pyarrow()
     from ktrace.analysis.questions.checks import PREFIX, sentence
     from ktrace.analysis.work.stated import stated_table
     from ktrace.pipeline.info import inspect
 
+    path, *others = paths
+    if others:
+        raise UsageError(
+            f"{len(paths):,} inputs are named",
+            expected="one: a file, a folder, or a pattern in quotes, such as 'rank*.json.gz'",
+            remedy="ktrace summary IN... takes several",
+        )
     info = inspect(path, from_=selection.from_, map=selection.map)
     if format_ == "json":
         put_answer("info", info.to_dict())

@@ -156,12 +156,29 @@ def command(
     )  # answers choose their rows for people, the first ones else
     within = within if answers_choose else replace(within, rows=few)
     shown = summary.tables(chosen, few if answers_choose else None, brief=for_people)
+    if form == "text" and output == "-" and (by or tree or unclassified) and not (full or within.tables):
+        shown = _answering(by, shown)
     if form == "text" and output == "-" and beyond_screen(shown) and shown[0].sentences:
         shown.append(shown[0])  # the verdict, which has scrolled away
     if form == "csv" and len(by) == 1 and not within.tables:
         shown = _main_of(by[0], shown, summary)
     title = inputs_of(summary) if form == "html" else ", ".join(summary.sources)
     write_figures(shown, form, output, title=title, subject=summary, overwrite=overwrite, limits=within)
+
+
+#: Tables of the whole -> what of --by they belong to.
+_OF_THE_WHOLE = {"overview": "source", "devices": "device", "use": "device", "waits": "device", "steps": "step"}
+
+
+def _answering(by: tuple[str, ...], tables: list[Table]) -> list[Table]:
+    """The verdict and what answers --by, without the tables of the whole, whose notes come first."""
+    from ktrace.tables import prose
+
+    asked = {*by, "device"} if "rank" in by else {*by}
+    answers = [one for one in tables if _OF_THE_WHOLE.get(one.name.partition(" of ")[0]) in {None, *asked}]
+    verdict = [one for one in answers if one.sentences]
+    notes = prose("notes", [note for one in tables if one not in answers for note in one.notes])
+    return [*verdict, *notes, *(one for one in answers if one not in verdict)]
 
 
 def _main_of(by: str, tables: list[Table], summary: Summary) -> list[Table]:

@@ -162,7 +162,7 @@ def _wait(view: View, serves: bool, timeout: float | None) -> None:
     from ktrace.viewer import wait_for
 
     if serves:
-        print_line("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
+        print_line("serving the trace to the browser; Ctrl-C stops", err=True)
         try:
             wait_for(threading.Event(), timeout)
         except KeyboardInterrupt:
@@ -171,7 +171,7 @@ def _wait(view: View, serves: bool, timeout: float | None) -> None:
             INTERRUPTION.settle()
         seconds = 0.0
     else:
-        print_line("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)
+        print_line("serving the trace until the browser has fetched it; Ctrl-C stops", err=True)
         seconds = timeout or TIMEOUT
     if not view.wait(seconds):
         raise KtraceError(

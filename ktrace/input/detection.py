@@ -426,7 +426,9 @@ def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple
         proposal = by_name(MAPPED).function("propose")(sample, source.path)
     except InputError as error:
         return "", error.remedy if error.remedy and "--line" in error.remedy else ""
-    if not near & {MAPPED, ANY_TABLE} and (proposal.lacks or len(proposal.columns) < _FEWEST_COLUMNS):
+    named = sum(guess.because.startswith("by its heading") for guess in proposal.guesses)
+    is_small = len(proposal.columns) < _FEWEST_COLUMNS and named < len(proposal.columns)
+    if not near & {MAPPED, ANY_TABLE} and (proposal.lacks or is_small):
         return "", ""
     path = shlex.quote(source.path)
     if proposal.lacks and proposal.stated:

@@ -189,7 +189,9 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     if claims:
         fmt = fixed or decide(source, sample, claims)
         return [_remote_trace(path, fmt) if is_remote(path) else Input(path, fmt)]
-    inputs, closed, bad = _traces_of(path, sample.listing or (), fixed, report)
+    from ktrace.model.tracks import natural  # it loads pyarrow
+
+    inputs, closed, bad = _traces_of(path, sorted(sample.listing or (), key=natural), fixed, report)
     if bad and not inputs:
         raise bad[0][1]
     for place, why_not in bad:

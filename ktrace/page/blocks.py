@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from markupsafe import Markup, escape
 
-from ktrace.tables import Cell, Column, Table, escape_controls, plain, shown
+from ktrace.tables import Cell, Column, Table, escape_controls, plain, shown, without_empty
 
 #: The longest text on a page, in characters.
 LONGEST = 2000
@@ -167,7 +167,8 @@ def share(value: float, whole: float) -> str:
 
 
 def figure_table(table: Table, *, opened: bool, shown_notes: Sequence[str] = ()) -> FigureTable:
-    """The table with at most `_ROWS` rows; notes that the page shows elsewhere are left out."""
+    """The table with at most `_ROWS` rows, without empty columns and notes that the page shows elsewhere."""
+    table = without_empty(table)
     rows = [
         [_cell(cell, column) for cell, column in zip(cells, table.columns, strict=True)] for cells in table.rows[:_ROWS]
     ]

@@ -355,7 +355,7 @@ async function tell() {
   const mine = ++told, [from, to] = (brush ?? view).map(Math.round);
   const found = await ask.heavy(from, to);
   if (mine !== told) return;
-  $("selected").textContent = `${brush ? "Selected" : "Shown"}: ${time(found.length)} from ${time(from)} on, ${count(found.slices)} slices begin in it`;
+  $("selected").textContent = `${brush ? "Selected" : "Shown"}: ${time(found.length)} from ${time(from)} on, ${count(found.slices)} slices start in it`;
   const folded = listed.device && new Set([...listed.device].map((number) => about.groups[number].name));
   const parts = found.devices.filter((one) => !(folded?.has(one.name) ?? true)).map((one) => one.busy / found.length).sort((a, b) => a - b);
   const others = parts.length ? [element("div", { className: "soft", textContent: `${count(parts.length)} more: busy ${share(parts[0], 1)} to ${share(parts.at(-1), 1)}` })] : [];
@@ -424,19 +424,19 @@ function offer(slices) {
   opens.classList.toggle("main", !many);
   coarse.hidden = !many;
   coarse.classList.toggle("main", many);
-  $("state").textContent = many ? `${count(slices)} slices take the viewer about ${Math.ceil(slices / 150_000)} s: select less, or open it coarsened` : "";
+  $("state").textContent = many ? `${count(slices)} slices take the viewer about ${Math.ceil(slices / 150_000)} s: select less, or open it simplified` : "";
 }
 async function hand(budget) {
   const [from, to] = (about.held ?? brush ?? view).map(Math.round), state = $("state");
   const origin = new URL(about.ui, location).origin;
   if (!ui || ui.closed) ui = open(about.ui, "_blank"); // within the click, else the browser refuses
   if (!ui) { state.textContent = "the browser blocked a new window: allow pop-ups for this page"; return; }
-  state.textContent = "cutting it out …";
+  state.textContent = "extracting this part …";
   try {
     const buffer = await ask.window(from, to, budget);
     state.textContent = "waiting for the viewer …";
     await ready(ui, origin);
-    const title = `${about.title} ${time(from)} to ${time(to)}${budget ? ", coarsened" : ""}`;
+    const title = `${about.title} ${time(from)} to ${time(to)}${budget ? ", simplified" : ""}`;
     ui.postMessage({ perfetto: { buffer, title, keepApiOpen: true } }, origin);
     const range = { perfetto: { timeStart: (about.start + from) / 1e9, timeEnd: (about.start + to) / 1e9, viewPercentage: 1 } };
     // The viewer waits 4 s for a trace to be there; it doesn't say when it is.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ktrace.analysis.answers.diff.comparison import Diff
     from ktrace.analysis.answers.summary.summary import Summary
+    from ktrace.analysis.answers.summary.verdict import Loss
     from ktrace.fleet.together import Fleet
 
 #: Tables that are open at first, for any run; a click opens the others.
@@ -48,7 +49,7 @@ def page(
 
     heading, origin, key_figures, sections = _content(subject)
     notes = list(subject.notes) if subject else []
-    verdict = [row[0] for table in tables if table.sentences for row in table.rows]
+    verdict, look = _verdict([str(row[0]) for table in tables if table.sentences for row in table.rows], subject)
     tables = [table for table in tables if not table.sentences]
     opened = _opened([table.name for table in tables], [*getattr(subject, "answers", ())])
     style, script = read_part("page.css"), read_part("page.js")
@@ -58,7 +59,8 @@ def page(
         .render(
             title=escape_controls(title or heading),
             heading=heading,
-            verdict=[with_bold_figures(escape_controls(str(sentence))) for sentence in verdict],
+            verdict=[with_bold_figures(escape_controls(sentence)) for sentence in verdict],
+            look=look,
             origin=[escape_controls(part) for part in origin],
             command=escape_controls(command),
             key_figures=key_figures,
@@ -73,6 +75,19 @@ def page(
         )
     )
     return f"{text}\n"
+
+
+def _verdict(sentences: list[str], subject: object) -> tuple[list[str], tuple[str, Sequence[Loss]]]:
+    """The sentences above the figures, and what to look at, which a summary lists as the terminal does."""
+    from ktrace.analysis.answers.summary.summary import Summary
+
+    if not sentences or not isinstance(subject, Summary):
+        return sentences, ("", [])
+    from ktrace.analysis.answers.summary.verdict import losses, verdict
+
+    findings = subject.findings
+    look = losses(findings)
+    return (verdict(findings, look=False) if look[1] else sentences), look
 
 
 def _opened(names: list[str], asked: list[str]) -> list[str]:

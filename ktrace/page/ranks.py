@@ -39,8 +39,8 @@ def devices(summary: Summary) -> list[Section]:
         hint = "Busy time from the start of the first to the end of the last work."
         return [_bars(summary, "Device utilisation", hint, uses, uses)]
     worst = summary.worst
-    which = "those first that the others waited for longest" if summary.others_waited else "the least busy first"
-    hint = f"{len(uses):,} devices, {which}. Busy time from the start of the first to the end of the last work."
+    by = "how long the others waited for them" if summary.others_waited else "how busy they are, the least first"
+    hint = f"{len(uses):,} devices, sorted by {by}. Busy time from the start of the first to the end of the last work."
     drawn = _map(summary, uses)
     return ([drawn] if drawn else []) + [_bars(summary, "Device utilisation", hint, worst[:MANY], uses)]
 

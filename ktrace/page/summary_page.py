@@ -158,8 +158,18 @@ def _operations(summary: Summary, colours: dict[str, str], place: str = "", of: 
 
 
 def _others(summary: Summary) -> Section | None:
-    """The other columns that work is grouped by, as lists next to each other."""
-    others = {by: groups for by in _OTHERS if len(groups := summary.groups.get(by, [])) > 1}
+    """The other columns that work is grouped by, as lists next to each other; of the same groups by other names one.
+
+    Each rank has a device and a file of its own, mostly.
+    """
+    others: dict[str, list[Group]] = {}
+    shown: list[list[tuple[float, int]]] = []
+    for by in _OTHERS:
+        groups = summary.groups.get(by, [])
+        figures = sorted((group.total, group.count or 0) for group in groups)
+        if len(groups) > 1 and figures not in shown:
+            others[by] = groups
+            shown.append(figures)
     if not others:
         return None
     lists = [

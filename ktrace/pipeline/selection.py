@@ -156,7 +156,7 @@ class Selection:
         "--budget",
         "N",
         "Make a timeline of about N slices (300k): short ones are merged with their neighbours.",
-        more="Each of these says how many they were, how long they were busy, and the heaviest names.",
+        more="Each of these says how many they were, how long they were busy, and the top names.",
         link="[More](convert.md#a-timeline-of-any-size)",
     )
     keep_export: bool = option(

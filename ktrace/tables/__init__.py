@@ -336,6 +336,15 @@ def time_text(ns: int) -> str:
     return f"{(Decimal(ns) / UNITS[unit]).normalize():f}{unit}" if ns else "0s"
 
 
+#: From two hours on, in ns, seconds alone say little.
+_HOURS = 2 * 3600 * 10**9
+
+
+def long_time_text(ns: int) -> str:
+    """The exact time as text, a long one also as people say it: `80000000s (926 days)`."""
+    return f"{time_text(ns)} ({brief(abs(ns))})" if abs(ns) >= _HOURS else time_text(ns)
+
+
 #: The name by which findings are asked for, beside those of tables.
 FINDINGS = "findings"
 
@@ -392,6 +401,34 @@ def cut(table: Table, rows: int | None) -> Table:
         return table
     left = len(table.rows) - rows
     return replace(table, rows=table.rows[:rows], more=table.more + left, next=f"{table.key}:{table.begin + rows}")
+
+
+def without_empty(table: Table) -> Table:
+    """The table without the columns, other than the first, in which no row has anything."""
+    columns = list(zip(*table.rows, strict=True))
+    kept = [place for place, cells in enumerate(columns) if not place or any(cell not in (None, "") for cell in cells)]
+    if len(columns) != len(table.columns) or len(kept) == len(columns):
+        return table
+    rows = [tuple(row[place] for place in kept) for row in table.rows]
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
+
+
+def spread(table: Table, kept: Sequence[int]) -> Table:
+    """The least, the median and the greatest of each figure of a table, then the rows that are kept.
+
+    Its first column has names, all others figures, some of which may be unknown.
+    """
+    _, *columns = zip(*table.rows, strict=True)
+    figures = [sorted(cell for cell in column if isinstance(cell, (int, float))) for column in columns]
+    of: Mapping[str, Callable[[list[int | float]], float]] = {
+        "minimum": min,
+        "median": lambda figures: (figures[(len(figures) - 1) // 2] + figures[len(figures) // 2]) / 2,
+        "maximum": max,
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(value(column) if column else None for column in figures)) for name, value in of.items()
+    ]
+    return replace(table, rows=[*rows, *(table.rows[number] for number in kept)])
 
 
 def fitted(tables: Sequence[Table], render: Callable[[Sequence[Table]], str], most: int) -> str:

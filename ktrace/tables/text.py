@@ -45,7 +45,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from unicodedata import combining, east_asian_width
 
 from ktrace.tables import (
@@ -59,6 +58,7 @@ from ktrace.tables import (
     shortened,
     shortened_apart,
     shown,
+    without_empty,
 )
 
 #: The space between columns.
@@ -79,7 +79,7 @@ def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool =
 
 
 def _table(table: Table, width: int | None, colour: bool) -> str:
-    table = _without_empty(table)
+    table = without_empty(table)
     if table.sentences:
         return "".join(f"{line}\n" for row in table.rows for line in _wrapped(escape_controls(str(row[0])), width))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
@@ -98,16 +98,6 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
         lines.append(styled(f"... and {table.more:,} more", DIM, colour))
     lines += (line for note in table.notes for line in _wrapped(escape_controls(note), width))
     return "".join(f"{line}\n" for line in lines)
-
-
-def _without_empty(table: Table) -> Table:
-    """The table without the columns, other than the first, in which no row has anything."""
-    columns = list(zip(*table.rows, strict=True))
-    kept = [place for place, cells in enumerate(columns) if not place or any(cell not in (None, "") for cell in cells)]
-    if len(columns) != len(table.columns) or len(kept) == len(columns):
-        return table
-    rows = [tuple(row[place] for place in kept) for row in table.rows]
-    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
 
 
 def _wrapped(sentence: str, width: int | None) -> list[str]:
@@ -312,7 +302,7 @@ def as_markdown(tables: Iterable[Table]) -> str:
 
 
 def _pipes(table: Table) -> str:
-    table = _without_empty(table)
+    table = without_empty(table)
     if table.sentences:
         return " ".join(escaped(escape_controls(str(row[0]))) for row in table.rows) + "\n"
     lines = [f"### {escaped(escape_controls(table.title))}", ""] if table.title else []

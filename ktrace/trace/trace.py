@@ -412,7 +412,7 @@ class Trace:
     def _repr_html_(self) -> str:
         from ktrace.trace.notebook import trace_html
 
-        return trace_html(repr(self), self.to_arrow())
+        return trace_html(f"<Trace {', '.join(self._sources())}".rstrip() + ">", self.to_arrow())
 
     def _sources(self) -> list[str]:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]

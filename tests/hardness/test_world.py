@@ -1,4 +1,4 @@
-"""Faults of the world: full disks, read-only places, limits, clocks, names. All is right, or a clear error."""
+"""Failure modes: full disks, read-only places, limits, clocks, names. All is right, or a clear error."""
 
 from __future__ import annotations
 

@@ -228,3 +228,19 @@ def test_probes_that_any_input_is_asked_about_load_neither_numpy_nor_pyarrow() -
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert "ktrace" in loaded
     assert not {"numpy", "pyarrow", "pandas", "msgspec", "google"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_shown"),
+    [
+        ("name,latency\nmatmul,100\nrelu,20\nsoftmax,30\n", True),  # both columns are named by their headings
+        ("id,comment\n1,hello\n2,there\n", False),
+        ("to do, today\nbuy milk, 2\ncall mum, 3\n", False),
+    ],
+)
+def test_a_name_and_a_time_without_a_unit_are_pointed_at_map(text: str, is_shown: bool, tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text(text)
+    with pytest.raises(UnknownFormat) as error:
+        ktrace.read(path)
+    assert ("ktrace map " in str(error.value)) is is_shown

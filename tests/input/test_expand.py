@@ -10,7 +10,7 @@ import pytest
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput, InputError, StrictFailure, UnknownFormat
-from ktrace.input.expand import Input, each_once
+from ktrace.input.expand import Input, each_once, expanded
 from ktrace.report import Report
 
 RUN = '{"traceEvents": [{"ph": "X", "name": "%s", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
@@ -50,6 +50,14 @@ def test_a_damaged_file_of_a_folder_is_left_out_and_said(tmp_path: Path) -> None
         path.unlink()
     with pytest.raises(DamagedInput, match="can't be read"):
         ktrace.read(folder)
+
+
+def test_rank_10_comes_after_rank_2(tmp_path: Path) -> None:
+    for rank in (10, 2, 1):
+        (tmp_path / f"rank{rank}.json").write_text(RUN % "step")
+    for named in (tmp_path, tmp_path / "*.json"):
+        names = [Path(one.path).name for one in expanded([str(named)], Report())]
+        assert names == ["rank1.json", "rank2.json", "rank10.json"]
 
 
 def test_a_pattern_is_the_files_that_fit(tmp_path: Path) -> None:

@@ -32,6 +32,23 @@ def test_idle_time_by_cause_and_by_what_the_host_did() -> None:
     assert page.index('<p class="verdict">') < page.index('<dl class="keys">')
 
 
+def test_what_to_look_at_first_is_a_list_as_on_the_terminal() -> None:
+    summary = ktrace.summary(STEP, by=["idle", "operation"])
+    page = rendered(summary.tables(), "html", title="step", subject=summary)
+    items = re.findall(r"<li><b>(.*?)</b> <b>(.*?)</b> <span>(.*?)\n?</span></li>", page, re.S)
+    assert [(share, time) for share, time, _ in items[:2]] == [("12.1%", "117 us"), ("12.1%", "117 us")]
+    assert items[0][2].startswith("exposed communication") and "Try: Overlap it with compute" in items[0][2]
+    assert "1 of 8 ranks is here" in items[0][2]
+    assert "Look first at" not in page and "Device 0 is busy for <b>86.4%</b>" in page
+    assert page.index('<ol class="look">') < page.index('<dl class="keys">')
+
+
+def test_a_page_without_anything_to_look_at_has_no_list() -> None:
+    summary = ktrace.summary(SAMPLES / "nccl-tests/all-reduce-of-two-ranks.log", by=["operation"])
+    page = rendered(summary.tables(), "html", title="tables", subject=summary)
+    assert '<ol class="look">' not in page
+
+
 def test_without_an_answer_there_is_no_section() -> None:
     assert summary_page.idle(ktrace.summary(STEP, by=["operation"])) is None
 
@@ -63,3 +80,16 @@ def test_a_point_on_the_roof_is_drawn_on_the_line() -> None:
     (x, y), peak = dots
     assert abs(y - (y1 + (y2 - y1) * (x - x1) / (x2 - x1))) < 0.1
     assert abs(peak[1] - y2) < 0.1
+
+
+def test_a_table_has_no_column_without_a_value() -> None:
+    summary = ktrace.summary(STEP, by=["shape", "launch"])
+    page = rendered(summary.tables(), "html", title="step", subject=summary)
+    tables = re.findall(r'<table class="figures" data-name="(.*?)">(.*?)</table>', page, re.S)
+    assert len(tables) > 3
+    for name, table in tables:
+        heads = len(re.findall("<th[ >]", table))
+        rows = [re.findall(r"<td.*?>(.*?)</td>", row, re.S) for row in re.findall(r"<tr>\s*<td.*?</tr>", table, re.S)]
+        assert rows and {len(row) for row in rows} == {heads}, name
+        cells = [[re.sub("<.*?>", "", cell).strip() for cell in row] for row in rows]
+        assert all(any(column) for column in list(zip(*cells, strict=True))[1:]), name

@@ -53,7 +53,7 @@ def shown_in(html: str) -> str:
 def test_reprs_are_one_line_of_figures(summary: ktrace.Summary, diff: ktrace.Diff) -> None:
     assert repr(summary) == (
         "<Summary one-step-of-training.pt.trace: 15 device activities, 930.070 us; "
-        "busy 86.4% of 962.021 us; heaviest gemm 26.8%>"
+        "busy 86.4% of 962.021 us; top operation gemm 26.8%>"
     )
     assert repr(diff) == (
         "<Diff collectives-of-two-ranks-rank0.json to collectives-of-two-ranks-rank1.json: "

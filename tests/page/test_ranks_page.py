@@ -104,6 +104,14 @@ def test_the_late_rank_is_first_and_marked(late: Path) -> None:
     assert re.search(r"4 more: busy [\d.]+% to [\d.]+%, median", html)
 
 
+def test_what_is_the_same_by_device_rank_and_file_is_shown_once(late: Path) -> None:
+    summary = ktrace.summary(late, by=["operation", "device", "rank", "source", "stream"])
+    section = html_of(summary).partition('<section id="groups">')[2].partition("</section>")[0]
+    assert re.findall(r"<h3>(.*?)</h3>", section) == ["stream", "device"]
+    one = ktrace.summary([late / "rank0.pt.trace.json", late / "rank1.pt.trace.json"], by=["operation", "rank"])
+    assert "<h3>rank</h3>" in html_of(one)
+
+
 def test_no_rank_is_called_late_where_none_is(tmp_path: Path) -> None:
     html = html_of(ktrace.summary(job(tmp_path / "even", 10), by=["operation", "kernel"]))
     assert "<h2>Rank by step</h2>" in html and "late</" not in html and "the others wait for rank" not in html

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import SAMPLES
 
 import ktrace
+from ktrace.cli import cli
 from ktrace.input.format import Format
 from ktrace.model.batch import DEVICE_KINDS
 
@@ -56,3 +58,9 @@ def test_figures_are_those_of_the_rows(sample: str, tmp_path: Path) -> None:
     heaviest = work["event"] or work["summary"]
     assert heaviest
     assert found.device_work == {name: (count, total) for name, (count, total) in heaviest.items()}
+
+
+def test_several_inputs_are_told_the_pattern() -> None:
+    result = CliRunner().invoke(cli, ["info", "rank0.json", "rank1.json"])
+    assert isinstance(result.exception, ktrace.UsageError)
+    assert "2 inputs are named" in str(result.exception) and "a pattern in quotes" in str(result.exception)

@@ -319,7 +319,7 @@ def test_the_command_says_what_it_did_with_each_source(tmp_path: Path) -> None:
     for path in RANKS:
         (folder / path.name).write_bytes(path.read_bytes())
     done = command(folder, "-o", tmp_path / "folder.perfetto", "--align", "collective")
-    assert "by 6 collectives, residual 160ns median, 391ns p95" in done.stderr
+    assert "by 6 collectives, residual 160 ns median, 391 ns p95" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -477,5 +477,5 @@ def test_a_guess_by_more_than_the_recordings_last_says_so(tmp_path: Path) -> Non
         path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, row | {"timing": "measured"}]))
     guess = ktrace.merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.parquet").issues["begin-guessed"]
     assert guess.places[0][1].endswith(
-        "moved by -1000000s, while all sources last 20ns: times between them mean nothing"
+        "moved by -1000000s (11.6 days), while all sources last 20ns: times between them mean nothing"
     )

@@ -231,7 +231,7 @@ def test_what_would_load_slowly_is_offered_coarsened(context: Any, tmp_path: Pat
         ui = opened.value
         ui.wait_for_function("() => window.app && app.trace && !app.isLoadingTrace")
         assert 0 < ui.evaluate(COUNT) <= 30
-        assert "coarsened" in ui.evaluate("app.trace.traceInfo.traceTitle")
+        assert "simplified" in ui.evaluate("app.trace.traceInfo.traceTitle")
         brush(page, 0.5, 0.51)
         page.wait_for_function("() => document.querySelector('#coarse').hidden")
         assert not page.inner_text("#state")

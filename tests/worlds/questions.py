@@ -101,7 +101,7 @@ WRITERS: dict[str, Callable[[World, Path], Path]] = {
     "XPlane": lambda world, folder: databases.xplane(world, folder / "world.xplane.pb"),
 }
 
-HOST = "the CPU, which launches too late (launch-bound)"
+HOST = "late launches (launch-bound)"
 #: What is planted to make a device idle, and what the verdict calls the place to look at; "" is none.
 IDLE: dict[str, tuple[Sequence[Plant], str]] = {
     "noise": ((), ""),
@@ -116,7 +116,7 @@ IDLE: dict[str, tuple[Sequence[Plant], str]] = {
 }
 #: The causes of places that the verdict may name, and of time that isn't explained.
 PLACES = {HOST: "host late", IDLE["synchronisation"][1]: "host synchronised"}
-PLACES |= {"what blocks launched work": "dependency", "launch latency": "launch overhead"}
+PLACES |= {"blocked work": "dependency", "launch latency": "launch overhead"}
 UNEXPLAINED = ("unknown", "not recorded")
 
 

@@ -11,8 +11,9 @@ All times are ns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -57,6 +58,9 @@ _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of sp
 
 #: What people read instead of codes, by column.
 _SPOKEN = {"cause": SPOKEN, "the host was in": SPOKEN_HOST}
+
+#: Columns for people whose names for programs stay.
+_HEADINGS = {"the host was in": "CPU activity"}
 
 #: What the brief form of a table leaves out if it has a column for the device.
 _WIDE = {"idle": ("average",), "idle host": ("longest",), "idle queued": ("longest",)}
@@ -128,8 +132,13 @@ class IdleAnswer(msgspec.Struct):
     devices: list[DeviceIdle] = msgspec.field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
-        """The tables of causes, of what the host did, and of queued work, with at most `top` rows of each cause."""
-        causes = [(one, cause) for one in self.devices for cause in one.causes]
+        """The tables of causes, of what the host did, and of queued work, with at most `top` rows each.
+
+        In the brief form more devices than rows are taken together.
+        """
+        is_folded = brief and top is not None and len(self.devices) > top
+        devices = [_together(self.devices)] if is_folded else self.devices
+        causes = [(one, cause) for one in devices for cause in one.causes]
         notes = [] if causes else ["No device is idle between its first and its last work."]
         if any(cause.cause == "unknown" for _, cause in causes):
             notes.append(
@@ -139,7 +148,9 @@ class IdleAnswer(msgspec.Struct):
         notes += [note for cause, note in NOTES.items() if list(CAUSES)[cause] in there]
         if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes) and (says := self._latency()):
             notes.append(says)
-        title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"
+        several = len(devices) > 1
+        title = "why devices are idle" if several else f"why {devices[0].label} is idle"
+        title = f"why {len(self.devices):,} devices are idle, all together" if is_folded else title
         names: tuple[str, ...] = ("device", "cause", "time", "of idle", "of span", "gaps", "average", "longest")
         rows: list[tuple[Cell, ...]] = [
             (
@@ -148,32 +159,24 @@ class IdleAnswer(msgspec.Struct):
             )
             for one, cause in causes
         ]
-        tables = [cut(self._table("idle", title, names, rows, brief, notes), top)]
+        tables = [cut(_table("idle", title, names, rows, several, brief, notes), top)]
         names = ("device", "cause", "the host was in", "kind", "time", "of idle", "gaps", "longest")
         rows = [
             (
-                one.label,
-                cause.cause,
-                span.name,
-                span.kind,
-                span.time,
-                percent(span.time, one.idle),
-                span.gaps,
-                span.longest,
+                *(one.label, cause.cause, span.name, span.kind, span.time),
+                *(percent(span.time, one.idle), span.gaps, span.longest),
             )
             for one, cause in causes
-            for span in cause.host[:top]
+            for span in cause.host
         ]
-        more = sum(len(cause.host) for _, cause in causes) - len(rows)
-        tables.append(self._table("idle host", "CPU activity during gaps", names, rows, brief, [], more))
+        tables.append(_longest(_table("idle host", "CPU activity during gaps", names, rows, several, brief), top))
         names = ("device", "work", "launched by", "time", "of idle", "gaps", "longest")
         rows = [
             (one.label, work.name, work.launched_by, work.time, percent(work.time, one.idle), work.gaps, work.longest)
             for one, cause in causes
-            for work in cause.queued[:top]
+            for work in cause.queued
         ]
-        more = sum(len(cause.queued) for _, cause in causes) - len(rows)
-        tables.append(self._table("idle queued", "blocked work", names, rows, brief, [], more))
+        tables.append(_longest(_table("idle queued", "blocked work", names, rows, several, brief), top))
         return [table for table in tables if table.rows or table.name == "idle"]
 
     def _latency(self) -> str:
@@ -188,24 +191,66 @@ class IdleAnswer(msgspec.Struct):
             f"Launch latency: {times}, the median of {sum(one.launches for one in self.devices):,} on an idle device."
         )
 
-    def _table(
-        self,
-        name: str,
-        title: str,
-        names: tuple[str, ...],
-        rows: list[tuple[Cell, ...]],
-        brief: bool,
-        notes: list[str],
-        more: int = 0,
-    ) -> Table:
-        """A table of these rows; the brief form has the columns that fit 80 characters."""
-        several = len(self.devices) > 1
-        dropped = ("kind", *(_WIDE[name] if several else ("device",))) if brief else ()
-        kept = [place for place, column in enumerate(names) if column not in dropped]
-        columns = tuple(
-            Column(names[place], _UNITS.get(names[place], ""), spoken=_SPOKEN.get(names[place], {})) for place in kept
+
+def _table(
+    name: str,
+    title: str,
+    names: tuple[str, ...],
+    rows: list[tuple[Cell, ...]],
+    several: bool,
+    brief: bool,
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table of these rows; the brief form has the columns that fit 80 characters, under the names for people."""
+    dropped = ("kind", *(_WIDE[name] if several else ("device",))) if brief else ()
+    kept = [place for place, column in enumerate(names) if column not in dropped]
+    columns = tuple(
+        Column(_HEADINGS.get(one, one) if brief else one, _UNITS.get(one, ""), spoken=_SPOKEN.get(one, {}))
+        for one in map(names.__getitem__, kept)
+    )
+    return Table(name, title, columns, [tuple(row[place] for place in kept) for row in rows], list(notes))
+
+
+def _longest(table: Table, top: int | None) -> Table:
+    """The table with the rows that took the most time, in the order that they have."""
+    if top is None or len(table.rows) <= top:
+        return table
+    time = [column.name for column in table.columns].index("time")
+    longest = sorted(range(len(table.rows)), key=lambda number: -cast(int, table.rows[number][time]))[:top]
+    rows = [table.rows[number] for number in sorted(longest)]
+    return replace(table, rows=rows, more=len(table.rows) - len(rows))
+
+
+def _together(devices: Sequence[DeviceIdle]) -> DeviceIdle:
+    """Devices as one: what they were idle for, by cause, by what the host was in, and by what was queued."""
+    named: dict[str, list[IdleCause]] = {}
+    for cause in (cause for one in devices for cause in one.causes):
+        named.setdefault(cause.cause, []).append(cause)
+    causes = [
+        IdleCause(
+            *(name, sum(one.time for one in group), sum(one.gaps for one in group), max(one.longest for one in group)),
+            _added(HostSpan, (((one.name, one.kind), one) for cause in group for one in cause.host)),
+            _added(QueuedWork, (((one.name, one.launched_by), one) for cause in group for one in cause.queued)),
         )
-        return Table(name, title, columns, [tuple(row[place] for place in kept) for row in rows], notes, more)
+        for name, group in named.items()
+    ]
+    span, idle = sum(one.span for one in devices), sum(one.idle for one in devices)
+    return DeviceIdle("all", "", None, span, idle, tuple(sorted(causes, key=lambda one: -one.time)))
+
+
+_Row = TypeVar("_Row", HostSpan, QueuedWork)
+
+
+def _added(make: Callable[..., _Row], named: Iterable[tuple[tuple[str, str | None], _Row]]) -> tuple[_Row, ...]:
+    """One row of those with the same names, the longest first."""
+    groups: dict[tuple[str, str | None], list[_Row]] = {}
+    for names, one in named:
+        groups.setdefault(names, []).append(one)
+    rows = [
+        make(*names, sum(one.time for one in group), sum(one.gaps for one in group), max(one.longest for one in group))
+        for names, group in groups.items()
+    ]
+    return tuple(sorted(rows, key=lambda one: -one.time))
 
 
 #: The name of the question, as `--by` takes it.

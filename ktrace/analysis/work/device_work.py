@@ -289,8 +289,8 @@ class Events:
         """
         launched, shared, correlation = self.call >= 0, int(np.count_nonzero(self.shared)), self._columns["correlation"]
         notes = (
-            f"{self.source}: {shared:,} of {len(self):,} pieces of work have correlation ids of several calls of their "
-            "process; which of these launched them isn't known.",
+            f"{self.source}: {shared:,} of {len(self):,} device activities have correlation ids of several calls of "
+            "their process; which of these launched them isn't known.",
         )
         if 2 * np.count_nonzero(launched) <= len(self):
             return [*notes] if shared else []

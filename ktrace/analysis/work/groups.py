@@ -137,8 +137,8 @@ class Window(NamedTuple):
 
     `steps` is the number of steps, 0 of a recording without. `whole` has all of it but the `setup`.
     `before` and `after` are without work of the device. Before the first work the launching thread was in `setup` for
-    some time, and of the rest longest in `host`, for `host_time`; "" where that isn't known. `is_told`: whether the
-    source has anything that the host did.
+    some time, and of the rest longest in `host`, for `host_time`; "" where that isn't known, `gaps.NO_SPAN`
+    outside of all calls. `is_told`: whether the source has anything that the host did.
     """
 
     steps: int

@@ -19,7 +19,7 @@ from collections import Counter
 import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.gaps import calls_of_setup, divided, queued_at_end
+from ktrace.analysis.work.gaps import NO_SPAN, calls_of_setup, divided, queued_at_end
 from ktrace.analysis.work.groups import Window
 from ktrace.analysis.work.spans import generic
 from ktrace.store.joins import group_start_mask
@@ -95,8 +95,8 @@ def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, 
     for one, spent in zip(span.tolist(), time.tolist(), strict=True):
         if one >= 0 and sets_up[one]:
             setup += spent
-        elif one >= 0:
-            times[generic(names[spans["name"][one]])] += spent
+        else:
+            times[generic(names[spans["name"][one]]) if one >= 0 else NO_SPAN] += spent
     waited = sum(times.pop(name) for name in [*times] if _SYNCHRONISES.match(name))
     host = max(times, key=times.__getitem__, default="")
     return setup, waited, host, times[host]

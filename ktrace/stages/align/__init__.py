@@ -44,7 +44,7 @@ from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.crop import Marks, called, no_such
 from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 from ktrace.store.events import LIMIT
-from ktrace.tables import parse_time, time_text
+from ktrace.tables import long_time_text, parse_time, time_text
 
 #: The rules, and how each is written.
 RULES = ("auto", "unix", "collective", "marker", "none")
@@ -322,9 +322,9 @@ class _Stage:
         far = apart(spans)
         for source, (gap, before) in pauses(spans).items():
             if source in far:
-                report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
+                report.issue("times-apart", source, f"{long_time_text(gap)} without any event before it", 0)
             elif gap >= DISJOINT:
-                report.issue("no-overlap", source, f"it begins {time_text(gap)} after {before} has ended", 0)
+                report.issue("no-overlap", source, f"it begins {long_time_text(gap)} after {before} has ended", 0)
 
     def _guessed(self, offset: int) -> str:
         """Why the move of a source is a guess, and that it is no correction of a clock where it is so large."""
@@ -332,7 +332,7 @@ class _Stage:
         lasting = sum(end - begin for begin, end in self._spans.values())
         if abs(offset) <= lasting:
             return why
-        by = f"moved by {time_text(offset)}, while all sources last {time_text(lasting)}"
+        by = f"moved by {long_time_text(offset)}, while all sources last {time_text(lasting)}"
         return f"{why}; {by}: times between them mean nothing"
 
     def _residual(self, source: str, fit: Fit) -> str:

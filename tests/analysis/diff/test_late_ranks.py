@@ -32,7 +32,7 @@ def late(tmp_path_factory: pytest.TempPathFactory) -> Diff:
 
 
 def test_the_late_rank_comes_before_the_collectives_that_wait_for_it(late: Diff) -> None:
-    first, *_ = late.verdict[1].split("; it is last in ")
+    first, *_ = late.verdict[1].split("; it arrives last in ")
     assert first.startswith("In bb the others wait ")
     assert " a step for rank 1 (0 ns in a), as its kernels take " in first or " in a), as its kernels take " in first
     assert "nccl" not in late.verdict[1]

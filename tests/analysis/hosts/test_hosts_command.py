@@ -32,7 +32,7 @@ def test_by_op_and_range() -> None:
     done = run(STEP, "--by", "op,range", "--top", "2")
     assert done.exit_code == 0, done.output
     assert [line.split() for line in table(done.stdout, "device time by operator")[1:]] == [
-        ["operator", "own", "share", "total", "launched", "calls", "host", "time"],
+        ["operator", "self", "share", "total", "launched", "calls", "host", "time"],
         ["record_param_comms", "215.806", "us", "23.2%", "215.806", "us", "2", "2", "58.000", "us"],
         ["aten::_fused_adamw_", "141.247", "us", "15.2%", "141.247", "us", "1", "1", "60.000", "us"],
         ["...", "and", "20", "more"],

@@ -286,8 +286,8 @@ def test_what_was_queued_before_the_recording(tmp_path: Path, synced: bool) -> N
     assert causes == {"dependency" if synced else "queued before the recording": (2_996_000, 1, 2_996_000)}
     verdict = " ".join(ktrace.summary(tmp_path / "run.jsonl").verdict)
     assert ("the work launched before profiling started isn't in the trace" in verdict) is not synced
-    assert ("Look first at what blocks launched work" in verdict) is synced
-    host_first = "Look first at the CPU, which launches too late (launch-bound): 24.0 us, 15.9% of the devices' time in"
+    assert ("Look first at blocked work" in verdict) is synced
+    host_first = "Look first at late launches (launch-bound): 24.0 us, 15.9% of the devices' time in"
     assert (host_first in verdict) is not synced
 
 

@@ -98,7 +98,7 @@ def test_advice_is_said_once_the_greatest_promise_first() -> None:
 
 def test_the_command_shows_limits_of_a_report_unasked_and_of_a_trace_never() -> None:
     report = CliRunner().invoke(cli, ["summary", str(DETAILS)])
-    assert "Speed of Light: how near kernels are to the limits of their device" in report.output
+    assert "Speed of Light: kernels against the peak of their device" in report.output
     assert "Registers limit the blocks of a multiprocessor to two." in report.output
     trace = CliRunner().invoke(cli, ["summary", str(STEP)])
     assert "limits" not in trace.output

@@ -504,9 +504,9 @@ def test_an_empty_answer_says_why(session: Session) -> None:
     )
     assert notes("window", begin_ns=begin, end_ns=end) == []
     assert notes("kernel", name="nothing_like_it")[-1].startswith(
-        "No kernel has 'nothing_like_it' in its name; the heaviest kernels are "
+        "No kernel has 'nothing_like_it' in its name; the top kernels are "
     )
-    assert notes("op", name="nothing_like_it")[-1].startswith("No op has 'nothing_like_it' in its name; the heaviest ")
+    assert notes("op", name="nothing_like_it")[-1].startswith("No op has 'nothing_like_it' in its name; the top ")
     assert not any("in its name" in note for note in notes("kernel", name="gemm"))
     assert notes("query", sql="select 1 as one from events where false")[-1].startswith(
         "The query has no rows; the trace has "

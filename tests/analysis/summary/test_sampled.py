@@ -98,7 +98,7 @@ def test_functions_are_no_kernels_in_what_people_read() -> None:
         [table] = [table for table in tables if table.name == "kernel"]
         assert table.columns[0].name == "kernel"
     assert "by function 0 clear" in repr(diff)
-    assert repr(summary).endswith(": 7 samples, 70.000 ms; heaviest matmul 42.9%>")
+    assert repr(summary).endswith(": 7 samples, 70.000 ms; top function matmul 42.9%>")
     assert ">Top functions<" in summary.plot("kernels").svg
     assert ">Changes by function<" in diff.plot().svg
 

@@ -145,6 +145,27 @@ def test_many_ranks_are_three_rows_and_the_worst_three(tmp_path: Path) -> None:
     assert names == ["minimum", "median", "maximum", "rank 63", "rank 62", "rank 61"]
 
 
+def test_tables_of_more_devices_than_rows_are_folded(tmp_path: Path) -> None:
+    """The figures of all are in the rows of least, median and most; idle times of all devices add up."""
+    many(tmp_path, 24)
+    summary = summarise(str(tmp_path / "rank*.json"), by=DEFAULT)
+    folded = {table.name: table for table in summary.tables(DEFAULT, 10, brief=True)}
+    whole = {table.name: table for table in summary.tables(DEFAULT, brief=True)}
+    for name in ("devices", "waits"):
+        assert [str(row[0]) for row in folded[name].rows[:3]] == ["minimum", "median", "maximum"]
+        worst = [str(row[0]).partition(" device")[0] for row in folded[name].rows[3:]]
+        assert worst == ["rank 23", "rank 22", "rank 21"]
+        assert len(whole[name].rows) == 24
+        busy = sorted(float(str(row[2])) for row in whole[name].rows)
+        assert [row[2] for row in folded[name].rows[:3]] == [busy[0], (busy[11] + busy[12]) / 2, busy[-1]]
+    assert folded["idle"].title == "why 24 devices are idle, all together"
+    assert folded["idle"].columns[0].name == "cause"
+    time = [column.name for column in whole["idle"].columns].index("time")
+    assert sum(row[1] for row in folded["idle"].rows) == sum(row[time] for row in whole["idle"].rows)  # type: ignore[misc]
+    text = CliRunner().invoke(cli, ["summary", str(tmp_path), "--full"]).stdout
+    assert len(text.splitlines()) < 100 and "rank0, rank1, rank2 and 21 more" in text
+
+
 def test_few_devices_have_a_row_each(tmp_path: Path) -> None:
     lines = screen(summarise(many(tmp_path, 4), by=DEFAULT)).splitlines()
     assert [line[:6] for line in lines if re.match(r"rank \d", line)][-4:] == [f"rank {n}" for n in range(4)]
@@ -224,3 +245,19 @@ def test_times_of_ranges_are_stated_where_nothing_adds_up(tmp_path: Path) -> Non
     assert "stated by the source" in said and re.search(r"eval +900\.000 ms", said)
     path.write_text("Kernel,Calls,Total (ms)\ngemm,10,100.0\n")
     assert "stated by the source" not in CliRunner().invoke(cli, ["summary", str(path)]).stdout
+
+
+def test_by_prints_the_verdict_and_the_answer() -> None:
+    """Tables of devices and steps come with --full, or where they are asked for; a note says what isn't there."""
+
+    def shows(*arguments: str) -> str:
+        return CliRunner().invoke(cli, ["summary", str(STEP), *arguments]).stdout
+
+    asked = shows("--by", "op")
+    assert asked.startswith("gemm takes the most device time: 26.8%") and "\n\ndevice time by operator\n" in asked
+    for of_the_whole in ("utilisation of device 0", "\nsteps\n", "\nsource "):
+        assert of_the_whole not in asked and of_the_whole in shows("--by", "op", "--full")
+    assert "\nsteps\n" in shows("--by", "step") and "utilisation of device 0" not in shows("--by", "step")
+    assert "utilisation of device 0" in shows("--by", "device")
+    assert "This input has no roofline information." in flat(shows("--by", "roofline")).rpartition("Try: ")[2]
+    assert "utilisation of device 0" in shows("--by", "op", "--format", "md")

@@ -173,7 +173,7 @@ def _sentences(diff: Diff) -> Iterator[str]:
             now, then = (float(told[key] or 0) for key in ("longer_ns", "other_side_ns"))
             what = {"compute": "its kernels take", "idle": "its device is idle for"}[str(told["longer"])]
             why = f", as {what} {brief(now)} instead of {brief(then)}"
-        last = f"it is last in {told['last']:,} of {told['joint']:,} collectives"
+        last = f"it arrives last in {told['last']:,} of {told['joint']:,} collectives"
         when, also = (f", late{part}", " there") if (part := late_in(late)) else ("", "")
         wait = f"In {name} the others wait {waits}{each} for rank {late.subject['rank']}{when} ({there} in {other})"
         yield f"{wait}{why}; {last}{also}."

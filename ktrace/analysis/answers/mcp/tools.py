@@ -203,8 +203,8 @@ def _unnamed(pattern: str | None, matches: Sequence[object], opened: Opened, wha
     if pattern is None or matches:
         return []
     groups = opened.summary(_computed("kernel")).groups.get("kernel", [])
-    heaviest = f"; the heaviest kernels are {', '.join(group.key for group in groups[:3])}." if groups else "."
-    return [f"No {what} has '{pattern}' in its name{heaviest}"]
+    top = f"; the top kernels are {', '.join(group.key for group in groups[:3])}." if groups else "."
+    return [f"No {what} has '{pattern}' in its name{top}"]
 
 
 #: The longest launches of kernels with these short names.

@@ -114,6 +114,9 @@ _UNBALANCED = "Find out when and why ranks are late (--by collective: who waited
 #: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
 _OF_LAUNCHES = 300_000
 
+#: What the host was in is what to change if it had this part of the time; less wouldn't help.
+_MUCH = 0.1
+
 #: Fewer launches show no pattern that advice could rest on, only how to record more, what to look at, or what one of
 #: them shows.
 FEWEST_LAUNCHES = 10
@@ -139,6 +142,10 @@ _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, 
 #: What the name of a format begins with -> what measures how far a kernel is from the peak of its device.
 _PEAK = "Measure how far its kernels are from the device's peak:"
 _PEAK_OF = {
+    ("kineto",): (
+        "--by roofline says how far its kernels are from the device's peak, if shapes were recorded: torch.profiler "
+        "with record_shapes=True."
+    ),
     OF_ROCM: f"{_PEAK} rocprof-compute profile.",
     ("nsys", "nvprof", "nvvp"): f"{_PEAK} ncu --set full; ktrace convert --metrics puts that on the timeline.",
     ("xctrace",): f"{_PEAK} Xcode's Metal debugger, by its performance limiters.",
@@ -165,8 +172,9 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if not one.details.get("host_recorded", True):
             return _NOT_KNOWN
         host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
+        is_much = float(one.details.get("host_time_ns") or 0) >= _MUCH * one.value
         for pattern, what in _BY_HOST:
-            if pattern.search(host):
+            if is_much and pattern.search(host):
                 return what
         if one.code == "outside" or not isinstance(gaps, int):
             return _REMEDIES["outside"] if one.details.get("steps", 1) else ""

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ktrace.analysis.answers.summary.verdict import Said, in_words, unknown_of
+from ktrace.analysis.answers.summary.summary import spread_of_devices
+from ktrace.analysis.answers.summary.verdict import Said, losses
 from ktrace.analysis.work.stated import stated_table
 from ktrace.analysis.work.steadiness import FEWEST
 from ktrace.model.tracks import natural, without_number
@@ -42,11 +43,11 @@ LINES, WIDTH = 40, 100
 #: Rows of each table, at most.
 _ROWS = 8
 
-#: How many findings are shown, notes, names in the first line, tables of groups.
-_FINDINGS, _NOTES, _NAMES, _TABLES = 3, 3, 3, 4
+#: How many notes are shown, names in the first line, tables of groups.
+_NOTES, _NAMES, _TABLES = 3, 3, 4
 
 #: So many devices have a row each; of more the least, the median and the most, and those that are worst.
-_DEVICES, _WORST = 6, 3
+_DEVICES = 6
 
 #: The shares of the devices' time, in the order of the line; those after the first are left out where they are 0.
 _SHARES = ("busy", "compute", "exposed communication", "exposed copies")
@@ -152,23 +153,20 @@ class _Screen:
 
     def _look(self) -> list[str]:
         """What is worth a look, with figures, and what to do about it."""
-        losses = self._said.look[:_FINDINGS]
-        if not losses:
+        of, listed = losses(self._findings)
+        if not listed:
             return []
-        lines = [self._dim(f"where to look first, share of {losses[0].of}")]
-        wide = max(len(brief(one.value)) for one in losses)
-        told: set[str] = set()
-        for place, one in enumerate(losses, 1):
-            figures = f"{place}  {one.share or 0:5.1f}%  {brief(one.value):>{wide}}"
-            of = f" (of {one.of})" if one.of != losses[0].of else ""
-            text, indent = in_words(one) + of, " " * (len(figures) + 2)
-            first, *rest = self._wrapped(f"{indent}{text}", "", len(indent))
+        lines = [self._dim(f"where to look first, share of {of}")]
+        wide = max(len(one.time) for one in listed)
+        for place, one in enumerate(listed, 1):
+            figures = f"{place}  {one.share:>6}  {one.time:>{wide}}"
+            indent = " " * (len(figures) + 2)
+            first, *rest = self._wrapped(f"{indent}{one.text}", "", len(indent))
             lines += [f"{self._bold(figures)}  {first[len(indent) :]}", *rest]
-            if one.remedy not in {"", *told}:
+            if one.remedy:
                 lines += self._wrapped(f"{indent}try: {one.remedy}", "", len(indent) + 5)
-            for more in unknown_of(one, self._findings):
+            for more in one.unknown:
                 lines += self._wrapped(f"{indent}{more}", DIM, len(indent))
-            told.add(one.remedy)
         return lines
 
     def _tables(self) -> list[Table]:
@@ -250,29 +248,16 @@ def _narrow(table: Table) -> Table:
 
 
 def _devices(summary: Summary) -> Table:
-    """A row for each device; of many the least, the median and the most of each figure, and the worst of them.
-
-    Those are the worst that the others waited for, else those that are least busy.
-    """
-    uses = [use for use in summary.devices if use.span]
+    """A row for each device; of many the least, the median and the most of each figure, and the worst of them."""
+    uses = summary.devices
     shares = [name for name in _SHARES if name == "busy" or any(getattr(use, name.replace(" ", "_")) for use in uses)]
     columns = (Column("device"), Column("span", "ns"), *(Column(name, "%") for name in shares))
     waited = summary.others_waited
     columns += (Column("others waited", "ns"),) if waited else ()
-    figures = [
-        (use.span, *(percent(getattr(use, name.replace(" ", "_")), use.span) for name in shares))
+    rows: list[tuple[Cell, ...]] = [
+        (use.label, use.span, *(percent(getattr(use, name.replace(" ", "_")), use.span) for name in shares))
         + ((waited.get((use.source, use.device), 0),) if waited else ())
         for use in uses
     ]
-    rows: list[tuple[Cell, ...]] = [(use.label, *row) for use, row in zip(uses, figures, strict=True)]
-    if len(uses) <= _DEVICES:
-        return Table("devices", "", columns, rows)
-    spread: list[tuple[Cell, ...]] = [
-        (name, *(float(of(column)) for column in np.array(figures, np.float64).T))
-        for name, of in (("minimum", np.min), ("median", np.median), ("maximum", np.max))
-    ]
-    row_of = {id(use): row for use, row in zip(uses, rows, strict=True)}
-    worst = [row_of[id(use)] for use in summary.worst[:_WORST] if not waited or row_of[id(use)][-1]]
-    named = "that the others waited for the longest" if waited else "that are the least busy"
-    which = f"the {len(worst)}" if len(worst) > 1 else "the one"
-    return Table("devices", f"{len(uses):,} devices, and {which} {named}", columns, [*spread, *worst])
+    table = Table("devices", "", columns, rows)
+    return table if len(uses) <= _DEVICES else spread_of_devices(table, summary)

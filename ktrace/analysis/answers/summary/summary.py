@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -27,7 +28,20 @@ from ktrace.analysis.work.steadiness import Unsteady
 from ktrace.analysis.work.steadiness import of_steps as unsteady_steps
 from ktrace.model.arrays import Float64
 from ktrace.model.catalog import Catalog
-from ktrace.tables import Cell, Column, Table, cut, duration, escape_controls, exact, percent, prose, shortened
+from ktrace.model.tracks import natural
+from ktrace.tables import (
+    Cell,
+    Column,
+    Table,
+    cut,
+    duration,
+    escape_controls,
+    exact,
+    percent,
+    prose,
+    shortened,
+    spread,
+)
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
@@ -337,14 +351,38 @@ def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
     if brief and len(summary.devices) <= _APART:
         return [*map(_device, summary.devices), *steps]
     if summary.devices:
-        return [cut(one, top) for one in (_devices(summary.devices, brief), _waits(summary.devices, brief))] + steps
+        each = (_devices(summary.devices, brief), _waits(summary.devices, brief))
+        if brief and top is not None and len(summary.devices) > top > _SPREAD:
+            return [spread_of_devices(one, summary, top - _SPREAD) for one in each] + steps
+        return [cut(one, top) for one in each] + steps
     return steps
+
+
+#: The rows of least, median and most, and the most of the devices that stand out with a row of their own.
+_SPREAD, _WORST = 3, 3
+
+
+def spread_of_devices(table: Table, summary: Summary, most: int = _WORST) -> Table:
+    """Of a table with a row for each device the least, the median and the most of each figure, and the worst devices.
+
+    Those are the worst that the others waited for, else those that are least busy.
+    """
+    waited, places = summary.others_waited, {id(use): place for place, use in enumerate(summary.devices)}
+    worst = [
+        places[id(use)]
+        for use in summary.worst[: min(most, _WORST)]
+        if not waited or waited.get((use.source, use.device))
+    ]
+    which, are = (f"the {len(worst)}", "are") if len(worst) > 1 else ("the one", "is")
+    named = "that the others waited for the longest" if waited else f"that {are} the least busy"
+    title = f"{len(summary.devices):,} devices, and {which} {named}"
+    return replace(spread(table, worst), title=f"{table.title}: {title}" if table.title else title)
 
 
 def _overview(summary: Summary) -> Table:
     columns = [Column("source"), Column("counted"), Column("rows", "count"), Column("total", summary.unit)]
     more = len(summary.sources) - _SOURCES
-    sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
+    sources = ", ".join(sorted(summary.sources, key=natural)[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
     what = NATURES[summary.nature].counted if summary.work == "host" else _WORK[summary.work]
     counted = what if summary.count != 0 else "memory" if summary.instead else "nothing"
     total = None if summary.runs and summary.unit == "%" else summary.total  # shares of different wholes can't be added
@@ -410,7 +448,7 @@ def _waits(devices: list[DeviceUse], brief: bool) -> Table:
             cells += [] if brief else [getattr(waits, "count", None)]
             cells += [getattr(waits, figure, None) for figure in figures]
         rows.append((use.label, use.occupancy, *cells))
-    return Table("waits", "gaps between work, and waits of work after its call", tuple(columns), rows)
+    return Table("waits", "gaps between device activities, and queueing after the launch", tuple(columns), rows)
 
 
 def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
@@ -486,9 +524,10 @@ _ADDED_UP = {
 
 
 def one_line(summary: Summary) -> str:
-    """The main figures: run.json: 15 device activities, 930 us; busy 86.4% of 962 us; heaviest gemm 26.8%."""
+    """The main figures: run.json: 15 device activities, 930 us; busy 86.4% of 962 us; top operation gemm 26.8%."""
     more = len(summary.sources) - _NAMED
-    sources = ", ".join(map(escape_controls, summary.sources[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+    names = sorted(summary.sources, key=natural)[:_NAMED]
+    sources = ", ".join(map(escape_controls, names)) + (f" and {more:,} more" if more > 0 else "")
     count = "" if summary.count is None else f"{summary.count:,} "
     counted = _ADDED_UP[summary.work] if summary.count != 0 else "nothing"
     total = f", {exact(summary.total)}" if summary.unit == "ns" else ""
@@ -498,9 +537,10 @@ def one_line(summary: Summary) -> str:
         of = f"{len(summary.devices)} devices" if len(summary.devices) > 1 else duration(span)
         parts.append(f"busy {percent(busy, span):.1f}% of {of}")
     named_groups = (
-        group for by in ("operation", "kernel") for group in summary.groups.get(by, []) if group.key != OTHER
+        (by, group) for by in ("operation", "kernel") for group in summary.groups.get(by, []) if group.key != OTHER
     )
-    heaviest = next(named_groups, None)
-    if heaviest is not None and (share := percent(heaviest.total, summary.total)) is not None:
-        parts.append(f"heaviest {shortened(escape_controls(heaviest.key), _LONGEST)} {share:.1f}%")
+    for by, top in islice(named_groups, 1):
+        if (share := percent(top.total, summary.total)) is not None:
+            name = shortened(escape_controls(top.key), _LONGEST)
+            parts.append(f"top {heading_of(by, summary.work)} {name} {share:.1f}%")
     return "; ".join(parts)

@@ -40,13 +40,13 @@ _REASONS = {
     "setup": "the host loaded modules or created contexts, once",
 }
 _PLACES = {
-    "host late": "the CPU, which launches too late (launch-bound)",
+    "host late": "late launches (launch-bound)",
     "host synchronised": "sync points, after which the device has nothing to do",
-    "dependency": "what blocks launched work: events, other streams, copies",
+    "dependency": "blocked work: launched, but waiting for events, other streams or copies",
     "launch overhead": "launch latency",
     "between graph nodes": "the time between the nodes of graphs",
-    "setup": "one-time set-up: modules that are loaded, contexts that are created",
-    "unknown": "the time in which the devices are idle",
+    "setup": "one-time set-up: loading modules, creating contexts",
+    "unknown": "idle time of unknown cause",
 }
 #: Names that many kernels have.
 _BARE = ("Kernel", "Kernel2", "device_kernel")
@@ -54,6 +54,9 @@ _BARE = ("Kernel", "Kernel2", "device_kernel")
 #: Causes of many short gaps, of which the average tells something.
 _BETWEEN = ("launch overhead", "between graph nodes")
 
+
+#: So many findings that are worth a look are listed.
+_LOOK = 3
 
 #: So many failed checks are said; `ktrace check` has all.
 _SAID = 3
@@ -91,12 +94,39 @@ class Said(NamedTuple):
         return cls(doubts, told, _memory(by_code), _takes(by_code), _waits(by_code, causes), steps, order)
 
 
-def verdict(findings: Sequence[Finding]) -> list[str]:
-    """Returns the sentences, first what is wrong with the recording; none without findings."""
+def verdict(findings: Sequence[Finding], *, look: bool = True) -> list[str]:
+    """Returns the sentences, first what is wrong with the recording; none without findings.
+
+    `look` adds what is to be looked at, which `losses` lists.
+    """
     said = Said.of(findings)
     begin = (*said.doubts, *said.benchmarks, said.memory, said.takes, said.waits)
-    sentences = (*begin, *said.steps, _look(said.look))
+    sentences = (*begin, *said.steps, _look(said.look) if look else "")
     return [one for one in sentences if one]
+
+
+class Loss(NamedTuple):
+    """A finding that is worth a look, as a line of a list.
+
+    `remedy` is "" where an earlier line has it, `unknown` what a part of a run can't tell of it.
+    """
+
+    share: str
+    time: str
+    text: str
+    remedy: str
+    unknown: list[str]
+
+
+def losses(findings: Sequence[Finding]) -> tuple[str, list[Loss]]:
+    """What shares are of, and what is to be looked at, at most three, in their order."""
+    look = Said.of(findings).look[:_LOOK]
+    lines: list[Loss] = []
+    for one in look:
+        of = f" (of {one.of})" if one.of != look[0].of else ""
+        remedy = "" if one.remedy in {line.remedy for line in lines} else one.remedy
+        lines.append(Loss(_percent(one), brief(one.value), f"{_in_words(one)}{of}", remedy, unknown_of(one, findings)))
+    return look[0].of if look else "", lines
 
 
 def advice(findings: Sequence[Finding]) -> list[str]:
@@ -223,7 +253,7 @@ def _little(one: Finding) -> str:
     return f"apart from {brief(float(once))} of one-time set-up, {_LITTLE}" if once else _LITTLE
 
 
-def in_words(one: Finding) -> str:
+def _in_words(one: Finding) -> str:
     """What a finding that is worth a look is about, beside its figures."""
     if one.code.startswith("heaviest."):
         return f"{_name(one)}; {_little(one)}"
@@ -264,7 +294,7 @@ def _more(one: Finding) -> str:
     told = one.details
     if one.code == "straggler":
         there = " there" if late_in(one) else ""
-        return f"; it is last in {told['last']:,} of {told['joint']:,} collectives{there}"
+        return f"; it arrives last in {told['last']:,} of {told['joint']:,} collectives{there}"
     if "ranks_waited_ns" in told:
         *ranks, last = str(told.get("late_ranks") or "").split(", ")
         which = f", which is rank {', '.join(ranks)} or {last}" if ranks else ""
@@ -273,7 +303,7 @@ def _more(one: Finding) -> str:
         host, time = shortened(str(told["host_was_in"]), _WIDTH), brief(float(told["host_time_ns"] or 0))
         if host == NO_SPAN:
             return f"; for {time} of it the CPU was in no recorded call or range"
-        return f"; the CPU was longest in {host}, {time}"
+        return f"; top CPU activity meanwhile: {host}, {time}"
     if told.get("cause") in _BETWEEN:
         gaps = int(told["gaps"] or 0)
         return f", in {counted(gaps, 'gap')} of {brief(one.value / gaps)} on average"

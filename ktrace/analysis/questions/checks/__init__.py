@@ -109,11 +109,11 @@ CHECKS: dict[str, Check] = {
     "time_not_set": Check(
         "every event has a time",
         lambda one: (
-            f"{_of(one)} events have no time: begin and duration are 0 or -1, {_time(one, 'before_others_ns')} "
+            f"{_of(one)} events have no time: start and duration are 0 or -1, {_time(one, 'before_others_ns')} "
             "before all others; they aren't counted"
             if "left_out" not in one.details
             else f"{_counted(one, 'record has', 'records have')} no possible time (an end before the start, both 0, or "
-            "too large) and weren't read"
+            f"too large) and {'was' if one.value == 1 else 'were'}n't read"
         ),
         (),
         ("heaviest", *_ON_DEVICE),

@@ -160,8 +160,8 @@ def _order(by: str, device: bool) -> list[str]:
 
 def _short(column: Column) -> Column:
     """The column of the brief form."""
-    names = {"own share": "share", "total share": "share", "own time": "own", "total time": "total"}
-    return Column(names.get(column.name, column.name), column.unit)
+    names = {"own share": "share", "total share": "share", "own time": "self", "total time": "total"}
+    return Column(names.get(column.name, column.name.replace("host own", "host self")), column.unit)
 
 
 def _heaviest(rows: list[HostCost], top: int | None, by_host: bool) -> list[HostCost]:

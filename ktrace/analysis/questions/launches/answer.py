@@ -9,7 +9,7 @@ LimitsAnswer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -136,7 +136,7 @@ class LaunchesAnswer:
             for use in self._uses(top)
         ]
         table = Table("launch", "launches by configuration", columns, rows, [], len(self.columns) - len(rows))
-        return [_with_cells(table) if brief else table]
+        return [table]
 
 
 class KernelLimits(msgspec.Struct, frozen=True):
@@ -179,9 +179,10 @@ class LimitsAnswer(msgspec.Struct):
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """A row for each kernel, and one for each advice, at most `top` of each."""
+        theoretical, waves = ("theoretical", Column("waves/SM")) if brief else ("possible", Column("waves", "x"))
         columns = (
             *(Column("kernel"), Column("time", "ns"), *(Column(name, "%") for name in RATES)),
-            *(Column("occupancy", "%"), Column("possible", "%"), Column("limited by"), Column("waves", "x")),
+            *(Column("occupancy", "%"), Column(theoretical, "%"), Column("limited by"), waves),
             Column("launches", "count"),
         )
         rows: list[tuple[Cell, ...]] = [
@@ -192,23 +193,14 @@ class LimitsAnswer(msgspec.Struct):
             for one in self.kernels[:top]
         ]
         more = len(self.kernels) - len(rows)
-        limits = Table(
-            "limits", "Speed of Light: how near kernels are to the limits of their device", columns, rows, [], more
-        )
-        tables = [_with_cells(limits) if brief else limits]
+        limits = Table("limits", "Speed of Light: kernels against the peak of their device", columns, rows, [], more)
+        tables = [limits]
         if self.advice:
             heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
             rows = [(one.kernel, one.speedup, one.rule, one.text) for one in self.advice[:top]]
             more = len(self.advice) - len(rows)
             tables.append(Table("advice", "advice of the profiler's rules", heads, rows, [], more))
         return tables
-
-
-def _with_cells(table: Table) -> Table:
-    """The table without columns that no row has."""
-    kept = [place for place in range(len(table.columns)) if any(row[place] is not None for row in table.rows)]
-    columns = tuple(table.columns[place] for place in kept)
-    return replace(table, columns=columns, rows=[tuple(row[place] for place in kept) for row in table.rows])
 
 
 def dims(sizes: Dims) -> str | None:
