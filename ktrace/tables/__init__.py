@@ -50,7 +50,8 @@ class Column:
     Figures that are `signed` are changes: people see +1.200 ms. Those that are `factors`, too, are percent of what was
     before: people see 4.1x instead of +310.0%. A column that `decides` stays next to the first one where a terminal is
     too narrow for all; rows with that text in it matter less, and are dim where there are colours. `spoken` has what
-    people read instead of some codes, which programs get; `title` is what they read instead of the name.
+    people read instead of some codes, which programs get; `title` is what they read instead of the name. Text that is
+    `prose` is below its row on a terminal, whole.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Column:
     factors: bool = False
     spoken: Mapping[str, str] = field(default_factory=dict, hash=False)
     title: str = ""
+    prose: bool = False
 
     @property
     def heading(self) -> str:

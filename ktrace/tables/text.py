@@ -45,6 +45,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from unicodedata import combining, east_asian_width
 
 from ktrace.tables import (
@@ -65,6 +66,8 @@ from ktrace.tables import (
 _GAP = "  "
 #: The narrowest that a column of text becomes on a terminal, and the widest where there is no terminal.
 _NARROW, _WIDE = 16, 100
+#: How far in prose is below its row.
+_INDENT = "    "
 
 BOLD, DIM, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
@@ -82,6 +85,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     table = without_empty(table)
     if table.sentences:
         return "".join(f"{line}\n" for row in table.rows for line in _wrapped(escape_controls(str(row[0])), width))
+    table, below = _apart_from_prose(table)
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     heads = [column.heading for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
@@ -89,15 +93,31 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     columns = (shortened_apart(cells, wide, _cut) for cells, wide in zip(zip(*rows, strict=True), widths, strict=False))
     rows = [list(row) for row in zip(*columns, strict=True)]
     lines = [styled(escape_controls(table.title), BOLD, colour)] if table.title else []
-    for places in _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides]):
+    blocks = _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides])
+    for places in blocks:
         lines.append(styled(_line(heads, [""] * len(heads), table.columns, widths, places), DIM, colour))
-        for row, cells in zip(table.rows, rows, strict=True):
+        for row, cells, prose in zip(table.rows, rows, below, strict=True):
             styles = _styles(row, table.columns) if colour else [""] * len(row)
             lines.append(_line(cells, styles, table.columns, widths, places))
+            lines += _below(prose, width) if places is blocks[-1] else []
     if table.more:
         lines.append(styled(f"... and {table.more:,} more", DIM, colour))
     lines += (line for note in table.notes for line in _wrapped(escape_controls(note), width))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _apart_from_prose(table: Table) -> tuple[Table, list[list[str]]]:
+    """The table without its columns of prose, and the texts that each row has there."""
+    prose = [column.prose for column in table.columns]
+    below = [[str(cell) for cell, apart in zip(row, prose, strict=True) if apart and cell] for row in table.rows]
+    rows = [tuple(cell for cell, apart in zip(row, prose, strict=True) if not apart) for row in table.rows]
+    return replace(table, columns=tuple(one for one in table.columns if not one.prose), rows=rows), below
+
+
+def _below(texts: Iterable[str], width: int | None) -> list[str]:
+    """Texts in whole lines, further in than their row."""
+    within = None if width is None else width - len(_INDENT)
+    return [f"{_INDENT}{line}" for text in texts for line in _wrapped(escape_controls(text), within)]
 
 
 def _wrapped(sentence: str, width: int | None) -> list[str]:

@@ -271,3 +271,21 @@ def test_columns_that_do_not_fit_stand_below_the_others() -> None:
     assert [line.split("  ")[0] for line in lines] == ["use", *["device", "device 0", "device 1"] * 3]
     headings = [word for line in lines if line.startswith("device  ") for word in line.split("  ") if "figure" in word]
     assert [heading.strip() for heading in headings] == [f"figure {number}" for number in range(9)]
+
+
+def test_prose_is_below_its_row_and_whole() -> None:
+    """In text alone: other forms have it in its column."""
+    columns = (Column("kernel"), Column("time", "ns"), Column("advice", prose=True))
+    told = "Read global memory in whole sectors, since each thread uses but 8 bytes of 32. " * 2
+    table = Table("advice", "advice", columns, [("gemm", 1_000, told.strip()), ("norm", 2_000, None)])
+    wide, narrow = as_text([table]), as_text([table], width=60)
+    assert wide.splitlines() == [
+        "advice",
+        "kernel      time",
+        "gemm    1.000 us",
+        f"    {told.strip()}",
+        "norm    2.000 us",
+    ]
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert " ".join(narrow.split()).count(told.strip()) == 1
+    assert f"| gemm | 1.000 us | {told.strip()} |" in as_markdown([table])

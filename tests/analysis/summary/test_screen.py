@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES
+from msgspec.structs import replace
 
 from ktrace.analysis.answers.summary.compute import summarise
 from ktrace.analysis.answers.summary.screen import LINES, WIDTH, inputs_of, screen
 from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.launches.answer import LimitsAnswer
 from ktrace.analysis.work.groups import NOT_KNOWN
 from ktrace.cli import cli
 
@@ -261,3 +263,15 @@ def test_by_prints_the_verdict_and_the_answer() -> None:
     assert "utilisation of device 0" in shows("--by", "device")
     assert "This input has no roofline information." in flat(shows("--by", "roofline")).rpartition("Try: ")[2]
     assert "utilisation of device 0" in shows("--by", "op", "--format", "md")
+
+
+def test_prose_of_the_profiler_begins_in_two_lines() -> None:
+    report = next(iter(sorted((SAMPLES / "ncu").glob("details-with-rules*"))))
+    summary = of(report)
+    limits = summary.answers["limits"]
+    assert isinstance(limits, LimitsAnswer) and limits.advice
+    told = "Each warp waits for the queue of the L1 cache, which isn't empty. " * 6
+    summary.answers |= {"limits": replace(limits, advice=[replace(one, text=told) for one in limits.advice])}
+    lines = [line for line in screen(summary).splitlines() if line.startswith("    ")]
+    assert sum(line.startswith("    Each warp waits") for line in lines) == len(limits.advice)
+    assert len(lines) == 2 * len(limits.advice) and max(map(len, lines)) <= WIDTH

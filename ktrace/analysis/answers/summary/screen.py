@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +60,9 @@ _SAID = ("idle", "collective")
 
 #: The figures of a group that are left out.
 _LEFT_OUT = ("average", "p95")
+
+#: What two lines of prose lack to be twice as wide as the screen: how far in they are, and where words break.
+_MARGIN = 24
 
 #: The questions that are named where an input can't answer them.
 _MISSED = ("op", "memory")
@@ -183,7 +186,7 @@ class _Screen:
 
     def _table(self, table: Table, top: int) -> list[str]:
         """A table with so many rows; the heading of its first column says of how many."""
-        rows = table.rows[: _own_rows(table) or top]
+        rows = [self._begun(row, table) for row in table.rows[: _own_rows(table) or top]]
         if not rows:
             return []
         first, *others = table.columns
@@ -193,6 +196,13 @@ class _Screen:
             first = replace(first, name=f"{first.name} ({len(rows):,} of {every:,})")
         shown = replace(table, title=title, columns=(first, *others), rows=rows, more=0, notes=[])
         return as_text([shown], width=self._width, colour=self._colour).splitlines()
+
+    def _begun(self, row: tuple[Cell, ...], table: Table) -> tuple[Cell, ...]:
+        """A row of which prose is two lines at most."""
+        return tuple(
+            shorten(str(cell), 2 * self._width - _MARGIN, placeholder=" …") if column.prose and cell else cell
+            for cell, column in zip(row, table.columns, strict=True)
+        )
 
     def _steps(self) -> list[str]:
         """How equally long the steps take."""

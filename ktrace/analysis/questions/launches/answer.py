@@ -196,7 +196,7 @@ class LimitsAnswer(msgspec.Struct):
         limits = Table("limits", "Speed of Light: kernels against the peak of their device", columns, rows, [], more)
         tables = [limits]
         if self.advice:
-            heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
+            heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice", prose=True))
             rows = [(one.kernel, one.speedup, one.rule, one.text) for one in self.advice[:top]]
             more = len(self.advice) - len(rows)
             tables.append(Table("advice", "advice of the profiler's rules", heads, rows, [], more))
