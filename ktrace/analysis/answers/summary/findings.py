@@ -84,6 +84,9 @@ _MAINLY, _FEW_PIECES, _BARELY = 0.5, 50, 0.05
 #: Of what it must be more: a rank that waits little, and idle time of which nothing tells the cause.
 _WORTH_OF = {"straggler": WAITING, "idle.unknown": 20.0}
 
+#: What to look at where little is lost: copies and collectives that kernels hide cost nothing.
+_AT_KERNELS = ("heaviest.compute", "heaviest.operation", "heaviest.kernel")
+
 #: Causes that can be looked at.
 _CHANGEABLE = (
     *("host late", "host synchronised", "dependency", "launch overhead", "between graph nodes"),
@@ -141,7 +144,14 @@ def findings(summary: Figures) -> list[Finding]:
     checks = summary.checks
     if not summary.total:
         return [*checks, *_hangs(summary), *summary.figures, *(summary.instead.findings() if summary.instead else ())]
-    facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
+    facts = [
+        *_work(summary),
+        *_compute(summary),
+        *_use(summary),
+        *_steps(summary),
+        *_outside(summary),
+        *_losses(summary),
+    ]
     ranked = _ranked([one for one in facts if not _is_taken(one.code, summary)], summary)
     made = (
         replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats, summary.count))
@@ -171,7 +181,7 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
     if not order and sum(one.share or 0.0 for one in explained) >= _TOGETHER:
         order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
-        order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+        order = [one for code in _AT_KERNELS for one in facts if one.code == code][:1]
     setup = next((one for one in facts if one.code == _SETUP and (one.share or 0.0) >= _WORTH), None)
     windows = [use.window for use in summary.devices if use.window and use.span]
     before, whole = (sum(getattr(one, name) for one in windows) for name in ("setup", "whole"))
@@ -236,6 +246,16 @@ def _work(summary: Figures) -> list[Finding]:
             details |= {"runs": len(of_runs), "least_percent": min(shares), "most_percent": max(shares)}
         facts.append(Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows))
     return facts
+
+
+def _compute(summary: Figures) -> list[Finding]:
+    """The heaviest operation that computes, where copies or communication may take more time than it."""
+    group, first = (heaviest_of(summary.heaviest.get(by, [])) for by in ("compute", "operation"))
+    if group is None or first is None or group.key == first.key:
+        return []
+    rows, subject = summary.evidence.get("heaviest.compute", []), {"operation": group.key, "name": group.name}
+    figures = (group.total, summary.unit, summary.total, _WORK[summary.work], subject)
+    return [Finding("heaviest.compute", "time", *figures, None, {"count": group.count}, rows)]
 
 
 def _heaviest(groups: Mapping[str, list[Group]]) -> dict[str, Group]:
@@ -346,6 +366,8 @@ def _outside(summary: Figures) -> list[Finding]:
         details |= {"host_was_in": host, "host_time_ns": host_time}
     if not any(one.is_told for one in windows):
         details["host_recorded"] = False
+    if any(one.way == steadiness.WARM_UP for one in summary.unsteady) and 2 * before > lost:
+        details["warm_up"] = True
     return [Finding("outside", "time", lost, "ns", whole, of, details=details)]
 
 
@@ -490,10 +512,11 @@ _SHOWN_BY = ("kernel", "operation", "library", "precision", "stream", "device", 
 def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) -> dict[str, list[Evidence]]:
     """The longest rows of each finding about work, by its code."""
     shapes: dict[str, Bools] = {}
-    for by in HEAVIEST:
-        group, key = heaviest_of(heaviest[by]), labels.key(by)
+    for name, groups in heaviest.items():
+        group, key = heaviest_of(groups), labels.key(name if name in HEAVIEST else "operation")
         if group is not None:
-            shapes[f"heaviest.{by}"] = np.array([key(shape) == group.key for shape in work.shapes], np.bool_)
+            is_of_group = np.array([key(shape) == group.key for shape in work.shapes], np.bool_)
+            shapes[f"heaviest.{name}"] = is_of_group & ((work.roles == COMPUTE) | (name in HEAVIEST))
     evidence: dict[str, list[Evidence]] = {}
     for events in work.each():
         for code, is_of_code in shapes.items():
