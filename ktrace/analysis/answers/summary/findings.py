@@ -462,7 +462,7 @@ def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list
 def _straggler(summary: Figures, span: int) -> RankUse | None:
     """The rank that the others wait for, where that is proved: throughout the run, or in some steps of it."""
     answer = summary.proofs.get("collective")
-    if not isinstance(answer, CollectivesAnswer) or not answer.joint:
+    if not isinstance(answer, CollectivesAnswer) or not answer.joint or answer.as_late:
         return None
     rank, part = answer.straggler, answer.part
     if rank is not None and _is_proved(rank, answer.steady, answer, span):
