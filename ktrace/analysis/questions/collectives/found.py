@@ -63,7 +63,8 @@ class CollectiveKind(NamedTuple):
 class CollectiveTable(msgspec.Struct):
     """The collectives with an end. `rank` and `kind` are indices of `ranks` and `kinds`; `size` and `seq` are -1 where
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
-    these were found (`ktrace.stages.align.collectives`), `by_time` that some were by their times. `of_calls` tells that these are calls of the host.
+    these were found (`ktrace.stages.align.collectives`), `by_time` that some were by their times.
+    `of_calls` tells that these are calls of the host.
     `unfinished` is the number of those without an end, `confused` of those with the same number that turned out to
     differ. `id` and `own` are the ids of the rows, and their begin on the clock of the source; `fact` is the number of
     what the arguments state (`CollectiveRows.facts`).
