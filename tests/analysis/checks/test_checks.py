@@ -169,6 +169,24 @@ def _begin_as_duration(rng: random.Random, rows: list[Row]) -> list[Row]:
     return rows
 
 
+def _host_bound(rng: random.Random, by: int) -> list[Row]:
+    """Kernels that are shorter than the time between launches, without a synchronisation, on a clock that is late."""
+    rows: list[Row] = []
+    now, done = rng.randrange(10**12), 0
+    for number in range(1, 61):
+        call = rng.randrange(2_000, 6_000)
+        rows.append(host("cudaLaunchKernel", now, now + call, number))
+        start = max(done, now + call + rng.randrange(2_000, 6_000))
+        done = start + rng.randrange(5_000, 20_000)
+        rows.append(work("gemm_bf16", start + by, done + by, number))
+        now += rng.randrange(30_000, 60_000)
+    return rows
+
+
+def _late_clock(rng: random.Random, _: list[Row]) -> list[Row]:
+    return _host_bound(rng, rng.randrange(150_000, 10_000_000))
+
+
 #: The check -> what makes it fail.
 PLANTED: dict[str, Plant] = {
     "cause_after_effect": _clocks_apart,
@@ -182,6 +200,7 @@ PLANTED: dict[str, Plant] = {
     "times_quantised": _coarse,
     "time_as_duration": _begin_as_duration,
     "waits_for_nothing": _durations_too_short,
+    "starts_late": _late_clock,
 }
 
 #: Other faults that a check finds.
@@ -228,6 +247,48 @@ def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sound_runs_fail_no_check(seed: int, tmp_path: Path) -> None:
     assert failed(made(tmp_path, sound(random.Random(seed)))) == set()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_clock_is_late_only_where_all_work_is_as_late(seed: int, tmp_path: Path) -> None:
+    """Not a host that is late; nor work that waits for what isn't recorded, more and more; nor a single quick start."""
+    rng = random.Random(seed)
+    assert failed(made(tmp_path, _host_bound(rng, 0))) == set()
+    rows = _host_bound(rng, 0)
+    for place, row in enumerate(_kernels(rows)):
+        row["ts"] += 200_000 * (place + 1)
+    assert "starts_late" not in failed(made(tmp_path, rows, "ahead"))
+    rows = _host_bound(rng, 2_000_000)
+    rows += [host("cudaLaunchKernel", 10**13, 10**13 + 3_000, 99), work("gemm", 10**13 + 6_000, 10**13 + 9_000, 99)]
+    assert "starts_late" not in failed(made(tmp_path, rows, "quick"))
+
+
+_COUNTED = ",".join(
+    f'"{name}"'
+    for name in (
+        *("Correlation_Id", "Dispatch_Id", "Agent_Id", "Queue_Id", "Process_Id", "Thread_Id", "Grid_Size", "Kernel_Id"),
+        *("Kernel_Name", "Workgroup_Size", "LDS_Block_Size", "Scratch_Size", "VGPR_Count", "SGPR_Count"),
+        *("Counter_Name", "Counter_Value", "Start_Timestamp", "End_Timestamp"),
+    )
+)
+
+
+@pytest.mark.parametrize(("counted", "apart", "said"), [(40, 900_000, True), (6, 900_000, False), (40, 2_000, False)])
+def test_kernels_that_run_one_by_one_for_counters_tell_nothing_of_idle_time(
+    counted: int, apart: int, said: bool, tmp_path: Path
+) -> None:
+    """Unless they are few, or ran beside each other."""
+    times = [(10**9 + number * apart, 10**9 + number * apart + 9_000) for number in range(counted)]
+    rows = [
+        f'{n},{n},"Agent 1",1,7,7,1024,1,"gemm",64,0,0,16,16,"SQ_WAVES",{n},{begin},{end}'
+        for n, (begin, end) in enumerate(times, 1)
+    ]
+    path = tmp_path / "7_counter_collection.csv"
+    path.write_text("\n".join([_COUNTED, *rows]) + "\n", "utf-8")
+    summary = ktrace.summary(path, by=["idle"])
+    assert ("kernels_serialised" in failed(summary)) is said
+    assert any(one.code == "idle" for one in summary.findings) != said
+    assert summary.verdict[0].startswith(f"Counters were collected of {counted} kernels") is said
 
 
 def test_a_clock_that_is_off_makes_no_recording_long(tmp_path: Path) -> None:

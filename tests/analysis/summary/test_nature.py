@@ -194,15 +194,17 @@ def test_rows_of_a_table_with_times_are_not_of_the_host(tmp_path: Path) -> None:
 
 
 _STATES = """<?xml version="1.0"?>
-<trace-query-result><node xpath="//"><schema name="SwiftTaskStateTable"><col><mnemonic>start</mnemonic><name>Start</name>
-<engineering-type>start-time</engineering-type></col><col><mnemonic>duration</mnemonic><name>Duration</name>
-<engineering-type>duration</engineering-type></col><col><mnemonic>name</mnemonic><name>Name</name>
-<engineering-type>string</engineering-type></col><col><mnemonic>thread</mnemonic><name>Thread</name>
-<engineering-type>thread</engineering-type></col></schema>
-<row><start-time id="1" fmt="0">100</start-time><duration id="2" fmt="1">900</duration><string id="3" fmt="Suspended">Suspended</string>
+<trace-query-result><node xpath="//"><schema name="SwiftTaskStateTable">
+<col><mnemonic>start</mnemonic><name>Start</name><engineering-type>start-time</engineering-type></col>
+<col><mnemonic>duration</mnemonic><name>Duration</name><engineering-type>duration</engineering-type></col>
+<col><mnemonic>name</mnemonic><name>Name</name><engineering-type>string</engineering-type></col>
+<col><mnemonic>thread</mnemonic><name>Thread</name><engineering-type>thread</engineering-type></col></schema>
+<row><start-time id="1" fmt="0">100</start-time><duration id="2" fmt="1">900</duration>
+<string id="3" fmt="Suspended">Suspended</string>
 <thread id="7" fmt="Main 0x1 (app, pid: 5)"><tid id="8" fmt="0x1">1</tid>
 <process id="9" fmt="app (5)"><pid id="10" fmt="5">5</pid></process></thread></row>
-<row><start-time id="4" fmt="0">1000</start-time><duration id="5" fmt="1">100</duration><string id="6" fmt="Running">Running</string><thread ref="7"/></row>
+<row><start-time id="4" fmt="0">1000</start-time><duration id="5" fmt="1">100</duration>
+<string id="6" fmt="Running">Running</string><thread ref="7"/></row>
 </node></trace-query-result>
 """
 

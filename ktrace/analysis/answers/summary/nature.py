@@ -58,7 +58,9 @@ def is_other(one: str, other: str) -> bool:
 
 #: Formats whose rows and tools don't say whose time it is.
 _TABLES = frozenset(("table", "console", "mapped", "kokkos", "regions", "old-profilers"))
-_TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text", "xctrace"))
+_TRACES = frozenset(
+    ("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text", "xctrace")
+)
 
 _REQUEST = re.compile(r"\brequest", re.I)
 _WARP = re.compile(r"\b(?:warp|wave)s? \d", re.I)
