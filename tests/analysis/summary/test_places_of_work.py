@@ -363,3 +363,16 @@ def test_devices_of_several_hosts_and_of_none(tmp_path: Path) -> None:
     assert totals(found, "device") == {"n2 device 9": 8, "n2 device 10": 4, "n2 device 0": 2, "n1 device 0": 1}
     [use] = summary(tmp_path, [event(1, "kernel", "a", 0, 1)]).devices
     assert (use.label, use.device) == ("device", None)
+
+
+@pytest.mark.parametrize(("devices", "labels"), [((0, 0), ["device 0"]), ((0, 1), ["device", "device 0", "device 1"])])
+def test_a_copy_that_names_no_device_is_of_the_only_one(
+    devices: tuple[int, int], labels: list[str], tmp_path: Path
+) -> None:
+    """rocprof's copies have a process of their own. Of several devices it isn't known which one copied."""
+    times = zip(("gemm", "norm"), (1_000, 5_000), devices, strict=True)
+    rows = [event(at, "kernel", name, at, 4_000, device=device, stream=7) for name, at, device in times]
+    rows.append(event(1, "memcpy", "CopyHostToDevice", 2_000, 2_000, stream=9))
+    uses = summary(tmp_path, rows).devices
+    assert [use.label for use in uses] == labels
+    assert sum(use.exposed_copies for use in uses) == (0 if len(labels) == 1 else 2_000)
