@@ -160,7 +160,7 @@ class _Screen:
         told: set[str] = set()
         for place, one in enumerate(losses, 1):
             figures = f"{place}  {one.share or 0:5.1f}%  {brief(one.value):>{wide}}"
-            of = f" (of {one.of})" if one.of != losses[0].of else ""
+            of = f" (of {one.of})" if one.of not in (losses[0].of, "the recording") else ""
             text, indent = in_words(one) + of, " " * (len(figures) + 2)
             first, *rest = self._wrapped(f"{indent}{text}", "", len(indent))
             lines += [f"{self._bold(figures)}  {first[len(indent) :]}", *rest]

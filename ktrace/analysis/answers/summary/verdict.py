@@ -246,7 +246,8 @@ def _place(one: Finding) -> str:
         whose = "CPU" if one.details.get("host_recorded", True) else "time"
         ends = (("before_ns", "before the first"), ("after_ns", "after the last"))
         where = [words for key, words in ends if float(one.details[key] or 0) >= _ONE_END * one.value]
-        return f"the {whose} {' and '.join(where)} device work"
+        once = "" if one.details.get("steps", 1) else ", once in the recording"
+        return f"the {whose} {' and '.join(where)} device work{once}"
     return _PLACES[str(one.details.get("cause", "unknown"))]
 
 
