@@ -356,8 +356,8 @@ def _only_devices(shapes: list[Shape]) -> dict[tuple[str, str | None], int]:
     for shape in shapes:
         if shape["device"] is not None or shape["kind"] == "kernel":
             devices.setdefault((shape["source"], shape["host"]), set()).add(shape["device"])
-    only = ((place, *there) for place, there in devices.items() if len(there) == 1)
-    return {place: device for place, device in only if device is not None}
+    only = {place: next(iter(there)) for place, there in devices.items() if len(there) == 1}
+    return {place: device for place, device in only.items() if device is not None}
 
 
 def _stream(shape: Shape) -> tuple[Any, ...]:

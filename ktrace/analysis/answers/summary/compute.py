@@ -40,7 +40,7 @@ from ktrace.analysis.work.question import Key, Labels, Shape
 from ktrace.analysis.work.replayed import without_capture
 from ktrace.analysis.work.spans import MODULE, line_of
 from ktrace.analysis.work.stored_columns import by_source
-from ktrace.analysis.work.views import repeated
+from ktrace.analysis.work.views import repeated, tool_of
 from ktrace.analysis.work.window import windows_of
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
@@ -301,8 +301,14 @@ class _Summarised:
         same_as = repeated(self._gathered)
         for source, other in same_as.items():
             self._gathered.work.leave_out(source)
-            self._notes.append(f"Not counted: the device work of {source}, that of {other} as another tool saw it.")
-        return {*same_as}
+            how = (
+                "as another tool saw it"
+                if tool_of(self._gathered, source) != tool_of(self._gathered, other)
+                else "once more, to the ns"
+            )
+            self._notes.append(f"Not counted: the device work of {source}, that of {other} {how}.")
+        self._gathered.repeated = {*same_as}
+        return self._gathered.repeated
 
     def _add_up(self) -> list[Statistic]:
         """The statistics of device work in sources without events of it."""

@@ -638,8 +638,8 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
     lost = queued = launches = copies = 0
     shown: list[Evidence] = []
     for source in gathered.spans.sources:
-        if source in gathered.unset:
-            continue  # the work is there, without its time
+        if source in gathered.unset or source in gathered.repeated:
+            continue  # the work is there, without its time or in another source
         spans = gathered.spans.for_source(source)
         rows = _calls_named(spans, gathered, _LAUNCHES.search)
         if work.is_on_devices and source in work.rows.sources:
