@@ -16,7 +16,10 @@ BY_HOST = {
     "prefetch_factor": ["DataLoader.__next__", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"],
     "caching or pool allocator": ["cudaMalloc", "hipFree", "cudaHostAlloc", "cuMemCreate"],
     "CUDA_MODULE_LOADING": ["cuModuleLoadData", "cuLibraryLoadData", "hipModuleLoad"],
-    "TORCH_LOGS=recompiles": ["TorchDynamo Cache Lookup", "compile_fx.<locals>.inductor", "CompiledFxGraph _compile"],
+    "TORCH_LOGS=recompiles": [
+        *("TorchDynamo Cache Lookup", "compile_fx.<locals>.inductor", "CompiledFxGraph _compile"),
+        *("compile_fx.<locals>.fw_compiler_base", "bw_compiler"),
+    ],
     "pinned memory": ["cudaMemcpy", "cudaMemcpyAsync", "hipMemcpyWithStream", "aten::copy_", "aten::_to_copy"],
     "no .item()": ["cudaStreamSynchronize", "aten::item", "aten::_local_scalar_dense", "aten::nonzero"],
     "fused=True": ["Optimizer.step#AdamW.step", "Optimizer.zero_grad#SGD.zero_grad"],

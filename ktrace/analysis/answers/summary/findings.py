@@ -74,8 +74,8 @@ _HANGS = 10
 #: What is set up once.
 _SETUP = "idle.setup"
 
-#: Idle time that is none: the device did what the trace lacks.
-_UNSEEN = "queued before the recording"
+#: Idle time that may be none: the device did what the trace lacks.
+_UNSEEN = ("queued before the recording", "not recorded")
 
 #: What is set up once comes last, unless it is this part of the devices' time, and they have fewer pieces of work,
 #: which take no more than this part of it: then the recording is of a start, and of nothing else.
@@ -376,7 +376,7 @@ def _losses(summary: Figures) -> list[Finding]:
     causes, span = _causes(summary), _span(summary)
     if not span:
         return []
-    of = _AFTER_SETUP if _set_up(summary) else _RECORDED if _UNSEEN in causes else _OF_DEVICES
+    of = _AFTER_SETUP if _set_up(summary) else _RECORDED if any(one in causes for one in _UNSEEN) else _OF_DEVICES
     late = None if _is_taken("straggler", summary) else _straggler(summary, span)
     losses = [_late(late, summary, span, of)] if late else []
     if not _has_compute(summary):
@@ -396,8 +396,9 @@ def _losses(summary: Figures) -> list[Finding]:
 
 def _span(summary: Figures) -> int:
     """The time of all devices in the recording, without what was set up once, where that matters."""
-    before = _causes(summary).get(_UNSEEN)
-    return sum(use.span for use in summary.devices) - (before.time if before else 0) - _set_up(summary)
+    causes = _causes(summary)
+    unseen = sum(causes[one].time for one in _UNSEEN if one in causes)
+    return sum(use.span for use in summary.devices) - unseen - _set_up(summary)
 
 
 def _set_up(summary: Figures) -> int:
