@@ -244,6 +244,18 @@ def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
     assert not any(note.startswith("There is no device work") for note in summary.notes)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_work_that_is_there_twice_is_no_overlap(share: float, tmp_path: Path) -> None:
+    """A tenth of it among other overlaps is."""
+    rng = random.Random(5)
+    rows = sound(rng)
+    kernels = [row for row in _kernels(rows) if row["dur"] > 10_000]
+    rows += [{**row, "ts": row["ts"] + (0 if rng.random() < share else 2_000), "correlation": None} for row in kernels]
+    (one,) = (one for one in made(tmp_path, rows).checks if one.code == "check.stream_overlaps")
+    assert ("are there twice, with the same times" in sentence(one)) is (share == 1.0)
+    assert ("Give each record once" in sentence(one)) is (share == 1.0)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sound_runs_fail_no_check(seed: int, tmp_path: Path) -> None:
     assert failed(made(tmp_path, sound(random.Random(seed)))) == set()

@@ -188,7 +188,10 @@ CHECKS: dict[str, Check] = {
     "stream_overlaps": Check(
         "the work of one stream runs one after the other",
         lambda one: (
-            f"{_of(one)} device activities start before the one before them on their stream has ended, "
+            f"{one.details['twice']:,} of {one.whole or 0:,.0f} device activities are there twice, with the same "
+            "times: counts and totals are too high"
+            if "twice" in one.details
+            else f"{_of(one)} device activities start before the one before them on their stream has ended, "
             f"{_time(one, 'overlap_ns')} in all: durations are wrong, or several streams are recorded as one"
         ),
         (),

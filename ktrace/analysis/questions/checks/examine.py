@@ -338,7 +338,7 @@ def _operators(recording: Recording) -> Iterator[Finding]:
 
 def _overlaps(recording: Recording) -> Iterator[Finding]:
     """Kernels that begin before the kernel before them on their stream has ended."""
-    work = recording.work
+    work, twice = recording.work, 0
     found = _Violations(work)
     stream, streams = work.by_shape(stream_of)
     named = np.array([shape["kind"] == "kernel" and shape["stream"] is not None for shape in work.shapes], np.bool_)
@@ -350,7 +350,15 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
         some = same & (over > TOLERANCE)
         found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
-    yield from found.finding("stream_overlaps", "overlap_ns", total=True)
+        alike = (np.diff(column[order]) == 0 for column in (events.ts, events.dur, events.shape))
+        twice += int(np.count_nonzero(some & np.logical_and.reduce([*alike])))
+    for one in found.finding("stream_overlaps", "overlap_ns", total=True):
+        is_twice = 2 * twice > one.value
+        yield replace(one, details={**one.details, "twice": twice}, remedy=_ONCE) if is_twice else one
+
+
+#: What to do about records that are there twice.
+_ONCE = "Give each record once: the profiler wrote them twice, or a trace was added to itself."
 
 
 #: Where nothing else tells them apart, two runs lie further apart than this, in ns, if the host was recorded, else than
