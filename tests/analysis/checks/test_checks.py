@@ -822,3 +822,22 @@ def test_one_rank_of_several_on_the_host(name: str, said: bool, tmp_path: Path) 
     path = tmp_path / "rank0.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": [event]}), "utf-8")
     assert ("ranks_missing" in failed(ktrace.summary(path))) is said
+
+
+@pytest.mark.parametrize(
+    ("devices", "hidden", "said"), [((0,), False, True), ((0, 1), False, False), ((0,), True, False)]
+)
+def test_one_rank_alone_cannot_tell_waiting_from_transfer(
+    devices: tuple[int, ...], hidden: bool, said: bool, tmp_path: Path
+) -> None:
+    """Where nothing states how many ranks there are; devices of one process may be all of a group."""
+    rows: list[Row] = []
+    for device in devices:
+        begin = 2_000 if hidden else 52_000
+        rows += [work("gemm", 1_000, 51_000, 10 * device + 1, device=device)]
+        rows += [work("ncclDevKernel_AllReduce", begin, begin + 20_000, 10 * device + 2, stream=8, device=device)]
+    checks = [one for one in made(tmp_path, rows).checks if one.code == "check.ranks_missing"]
+    assert [sentence(one) for one in checks] == said * [
+        "One of several ranks is here: how much of the communication is waiting for others isn't known. Give the "
+        "traces of all ranks."
+    ]

@@ -182,8 +182,9 @@ def test_work_that_kernels_hide_is_not_looked_at(kind: str, hidden: bool, tmp_pa
     begin = 2_000 if hidden else 90_000
     rows.append(work(name, begin, begin + 88_000, 3, kind="memcpy" if kind == "memcpy" else "kernel", stream=8))
     facts = found(written(tmp_path / "run.jsonl", rows))
-    assert facts["heaviest.operation"].look is None
-    assert (facts["heaviest.compute"].value, facts["heaviest.compute"].subject["operation"]) == (48_000, "gemm")
-    assert facts["heaviest.compute"].look == (1 if hidden else None)
-    assert [row.name for row in facts["heaviest.compute"].evidence] == ["sgemm"]
+    assert facts["heaviest.operation"].look is None and ("heaviest.compute" in facts) is hidden
+    if hidden:
+        first = facts["heaviest.compute"]
+        assert (first.value, first.subject["operation"], first.look) == (48_000, "gemm", 1)
+        assert [row.name for row in first.evidence] == ["sgemm"]
     assert "heaviest.compute" not in found(STEP), "there it is what takes the most time"

@@ -156,6 +156,7 @@ def findings(summary: Figures) -> list[Finding]:
     made = (
         replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats, summary.count))
         for one in ranked
+        if one.look or one.code != _AT_KERNELS[0]  # else it says nothing that tables of the run wouldn't
     )
     return [*checks, *_hangs(summary), *made]
 

@@ -286,8 +286,8 @@ CHECKS: dict[str, Check] = {
     "ranks_missing": Check(
         "all ranks of a group are there",
         lambda one: (
-            f"{_of(one)} ranks {'is' if one.value == 1 else 'are'} here: how much of the communication is waiting for "
-            "others isn't known"
+            f"{_of(one) if one.whole else 'One of several'} ranks {'is' if one.value == 1 else 'are'} here: how much "
+            "of the communication is waiting for others isn't known"
         ),
         ("straggler",),
         ("exposed.communication",),

@@ -620,12 +620,13 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
     known = [entry.facts for entry in recording.gathered.catalog.of("source")]
     sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
     ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
+    sending = [use for use in recording.devices if use.communication]
+    if not sizes and len(sending) == 1 and sending[0].exposed_communication and sending[0].compute:
+        yield Finding(PREFIX + "ranks_missing", "ranks", 1, "count", None, "the group")
     if len(sizes) != 1 or not 0 < len(ranks) < (size := sizes.pop()):
         return
     spans = recording.gathered.spans
-    if any(use.communication for use in recording.devices) or (
-        not recording.work.is_on_devices and spans.named(_COLLECTIVES.match).any()
-    ):
+    if sending or (not recording.work.is_on_devices and spans.named(_COLLECTIVES.match).any()):
         yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
 
 
