@@ -69,8 +69,9 @@ class _View:
             return False
         if None not in (self.rank, other.rank) and self.rank != other.rank:
             return False
-        if self.tool == other.tool:
-            return all(map(np.array_equal, self.placed, other.placed))
+        if self.tool == other.tool:  # in folders of their own they are called different runs
+            runs = {source.rpartition("/")[0] for source in (self.source, other.source)}
+            return len(runs) == 1 and all(map(np.array_equal, self.placed, other.placed))
         if abs(self.total - other.total) > _DURATIONS * max(self.total, other.total):
             return False
         apart = (self.start - self.start[0]) - (other.start - other.start[0])
