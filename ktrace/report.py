@@ -59,7 +59,7 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE,
         "The file can't mark a value as missing; zeros in columns that may lack values were read as missing.",
     ),
-    "misfit": Kind(Severity.NOTE, "A value that its field can't represent was kept in args; those of other rows fit."),
+    "misfit": Kind(Severity.NOTE, "A value that its field can't represent was kept in args."),
     "wrapped": Kind(
         Severity.NOTE,
         "The source truncated a value to 32 bits; the full value was used where the source contains it elsewhere, and "

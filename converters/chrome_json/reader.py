@@ -47,13 +47,13 @@ from .read_back import Head, read_head, rows_back
 _PLACE = {"device": Into("device", "ordinal"), "context": Into("context"), "stream": Into("stream", "ordinal")}
 
 _LAUNCH = {
-    "correlation": Into("correlation"),
+    "correlation": Into("correlation", "digits"),
     "External id": Into("external_id"),
     "grid": Into("grid", "dims"),
     "block": Into("block", "dims"),
     **{f"{column}_{axis}": Into(f"{column}_{axis}", "digits") for column in ("grid", "block") for axis in "xyz"},
     "shared memory": Into("shared_memory"),
-    "bytes": Into("bytes"),
+    "bytes": Into("bytes", "digits"),
 }
 _WORK = _PLACE | _LAUNCH | {"registers per thread": Into("registers", "int32")}
 

@@ -314,6 +314,10 @@ def without_number(name: str | None, number: int | None, word: str = "GPU") -> s
 
 
 def _name_by_number(kind: str, track: Track) -> str:
+    if kind == "thread" and track.tid is not None and track.tid < 0:
+        # Unsigned in the source's program: an address, or 32 bits of one
+        bits = 32 if track.tid >= -(1 << 31) else 64
+        return "unknown thread" if track.tid == -1 else f"thread {track.tid % (1 << bits):#x}"
     if kind == "thread":
         return f"thread {track.tid}"
     if kind == "stream":

@@ -134,3 +134,19 @@ def test_devices_and_streams_come_by_their_numbers_unless_the_catalog_has_an_ord
 def test_a_device_is_called_what_its_source_calls_it(fact: dict[str, Any], shown: str) -> None:
     found = arrange([Track("run", device=4, stream=1)], catalog({"entity": "device", "device": 4} | fact))
     assert outline(found) == ["run", [shown, ["stream 1"]]]
+
+
+@pytest.mark.parametrize(
+    ("tid", "name"),
+    [
+        (0, "thread 0"),
+        (4711, "thread 4711"),
+        (-1, "unknown thread"),
+        (-123_456, "thread 0xfffe1dc0"),
+        (-(1 << 31), "thread 0x80000000"),
+        (-5_000_000_000, "thread 0xfffffffed5fa0e00"),
+    ],
+)
+def test_a_negative_number_of_a_thread_is_one_without_a_sign(tid: int, name: str) -> None:
+    """pthreads are addresses, which programs print or cut as numbers with a sign; -1 is none."""
+    assert outline(arrange([Track("run", pid=1, tid=tid)], catalog())) == ["run", [name]]

@@ -52,13 +52,21 @@ class Work:
         self._found: dict[Any, Any] = {}
         named = zip(self.shapes, self.operations, strict=True)
         self.roles = np.array([_role(shape, operation) for shape, operation in named], np.uint8)
-        self.device, self.devices = self.by_shape(_device)
+        self._only = _only_devices(self.shapes)
+        self.device, self.devices = self.by_shape(self._device)
         numbers: dict[Any, int] = {}
         self.thread_places = _Places.of(self.threads, numbers)
         self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
         self._kept: dict[str, Events] = {}
         self._last: Events | None = None
         self._left = _MOST
+
+    def _device(self, shape: Shape) -> tuple[str, str | None, int | None]:
+        """The device; of a copy that names none that of all other work of its source, if there is one alone."""
+        source, host, device = shape["source"], shape["host"], shape["device"]
+        if device is None and shape["kind"] in ("memcpy", "memset"):
+            device = self._only.get((source, host))
+        return source, host, device
 
     def counted(self, source: str) -> Bools:
         """Which rows of a source count: not those without a time, nor tables that are drawn beside measured work."""
@@ -342,8 +350,14 @@ class Events:
         return uses
 
 
-def _device(shape: Shape) -> tuple[str, str | None, int | None]:
-    return shape["source"], shape["host"], shape["device"]
+def _only_devices(shapes: list[Shape]) -> dict[tuple[str, str | None], int]:
+    """The device of each source and host whose kernels are all on one."""
+    devices: dict[tuple[str, str | None], set[int | None]] = {}
+    for shape in shapes:
+        if shape["device"] is not None or shape["kind"] == "kernel":
+            devices.setdefault((shape["source"], shape["host"]), set()).add(shape["device"])
+    only = {place: next(iter(there)) for place, there in devices.items() if len(there) == 1}
+    return {place: device for place, device in only.items() if device is not None}
 
 
 def _stream(shape: Shape) -> tuple[Any, ...]:

@@ -15,8 +15,10 @@ gap              [                      ]
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +31,7 @@ from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.intervals import Intervals
-from ktrace.stages.select.wanted import step_of
+from ktrace.stages.select.wanted import series_of, step_of
 from ktrace.store.joins import greatest_so_far, group_start_mask, positions, ranges
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
@@ -216,7 +218,7 @@ HOST_CLASSES = {
     "loading modules": re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A),
     "compilation": re.compile(
         r"TorchDynamo Cache Lookup|dynamo_timed|recompil|autotun(e|ing)\b|do_bench|benchmark_all_configs|\): compile$|"
-        r"\b_?compile_fx(_|\.<|$)|compile_inner|(?<!end)_compile$|async_compile|codecache|code_generator|"
+        r"\b_?compile_fx(_|\.<|$)|compile_inner|[fb]w_compiler|(?<!end)_compile$|async_compile|codecache|code_generator|"
         r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph|variables|bytecode)|torch/_functorch/\w+/graph_compile|"
         r"torch/_inductor/(graph|scheduler|lowering|ir|codegen|fx_passes|select_algorithm|autotune_process)\b",
         re.I,
@@ -391,7 +393,37 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
     cause[late_launches[2 * setting_up > (gaps.launched - gaps.begin)[late_launches]]] = SETUP
     if (pause := pause_of(events)) is not None:  # nothing tells that the host ran
         cause[(cause == LATE) & (gaps.begin <= pause.begin) & (gaps.end >= pause.end)] = UNKNOWN
+    for since, until in events.once(_between_windows):
+        inside = np.minimum(gaps.end, until) - np.maximum(gaps.begin, since)
+        cause[(2 * inside > gaps.length) & np.isin(cause, (LATE, SYNCHRONISED, UNKNOWN))] = LOST
     return cause, meanwhile
+
+
+#: So many steps show how they are numbered.
+_NUMBERED = 4
+
+
+def _between_windows(work: Work, events: Events) -> list[tuple[int, int]]:
+    """The times between parts of a recording: after some step, where the next ones are missing and nothing begins."""
+    marks, names = work.gathered.marks.for_source(events.source), work.gathered.steps
+    loops = Counter(series_of(name) for name in names if name is not None).most_common(1)
+    number = [None if name is None or series_of(name) != loops[0][0] else step_of(name) for name in names]
+    rows = np.flatnonzero(np.array([one is not None for one in number], np.bool_)[marks["meaning"]])
+    steps: dict[int | None, tuple[int, int]] = {}
+    for mark, since, dur in zip(*(marks[column][rows].tolist() for column in ("meaning", "ts", "dur")), strict=True):
+        first, last = steps.get(number[mark], (since, since))
+        steps[number[mark]] = min(first, since), max(last, since + max(dur, 0))
+    numbers = sorted(one for one in steps if one is not None)
+    after = [(one, other) for one, other in pairwise(numbers) if other - one > 1]
+    if len(numbers) < _NUMBERED or not after or 2 * len(after) >= len(numbers) - 1:
+        return []
+    begins = np.sort(work.gathered.spans.for_source(events.source)["ts"])
+    pauses = [(steps[one][1], steps[other][0]) for one, other in after]
+    return [
+        (since, until)
+        for since, until in pauses
+        if since < until and np.searchsorted(begins, since, "right") == np.searchsorted(begins, until, "left")
+    ]
 
 
 def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events) -> Int64:

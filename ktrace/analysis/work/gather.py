@@ -229,6 +229,7 @@ class WorkInput:
         self.waits = Waits(spill)
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
+        self.repeated: set[str] = set()  # the sources whose device work an earlier one has, too
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
         self._has_graphs = False
         self.has_captured = False  # replayed kernels know what launched them at capture

@@ -3,7 +3,8 @@
 kineto     gemm  100 us .. 540      gelu  600 us .. 660      gemm  700 us .. 1,131
 unitrace   gemm  100 us .. 510      gelu  600 us .. 655      gemm  700 us .. 1,105      the same, as another tool saw it
 
-Ranks of a run also have the same work. But one tool records all of them, and they know their rank.
+Ranks of a run also have the same work. But one tool records all of them, and they know their rank. A file that is given
+twice, or is there compressed, too, has the same times to the ns.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _FEWEST, _DURATIONS, _STARTS = 3, 0.25, 0.02
 
 def repeated(gathered: WorkInput) -> dict[str, str]:
     """The sources whose device work an earlier source has, too, each with that source."""
-    tools = {source: _tool(gathered, source) for source in gathered.work.sources}
+    tools = {source: tool_of(gathered, source) for source in gathered.work.sources}
     same_as: dict[str, str] = {}
-    if len(set(tools.values())) < 2:
-        return same_as
+    if len(set(tools.values())) < 2:  # then only copies are the same
+        often = Counter(gathered.spans_of[source] for source in tools)
+        tools = {source: tool for source, tool in tools.items() if often[gathered.spans_of[source]] > 1}
     seen: list[_View] = []
     for source, tool in tools.items():
         view = _View(gathered, source, tool)
@@ -38,7 +40,7 @@ def repeated(gathered: WorkInput) -> dict[str, str]:
     return same_as
 
 
-def _tool(gathered: WorkInput, source: str) -> tuple[object, object]:
+def tool_of(gathered: WorkInput, source: str) -> tuple[object, object]:
     """The tool that recorded a source."""
     entry = gathered.catalog.get("source", source=source)
     facts = entry.facts if entry else {}
@@ -59,13 +61,17 @@ class _View:
             self.names[base_name(shapes[shape]["name"])] += int(counts[shape])
         self.start: Int64 = np.sort(columns["ts"][kernels])
         self.total = int(columns["dur"][kernels].sum())
+        self.placed = gathered.spans_of[source], columns["ts"][kernels], columns["dur"][kernels]
 
     def is_of(self, other: _View) -> bool:
         """Whether both are views of the same work."""
-        if self.tool == other.tool or self.names != other.names or self.names.total() < _FEWEST:
+        if self.names != other.names or self.names.total() < _FEWEST:
             return False
         if None not in (self.rank, other.rank) and self.rank != other.rank:
             return False
+        if self.tool == other.tool:  # in folders of their own they are called different runs
+            runs = {source.rpartition("/")[0] for source in (self.source, other.source)}
+            return len(runs) == 1 and all(map(np.array_equal, self.placed, other.placed))
         if abs(self.total - other.total) > _DURATIONS * max(self.total, other.total):
             return False
         apart = (self.start - self.start[0]) - (other.start - other.start[0])

@@ -59,14 +59,14 @@ class Draft(msgspec.Struct):
     def move(self, key: str, into: Into) -> pa.Array | None:
         """Moves the values of `args.<key>` that `into` can represent.
 
-        Returns those of a column whose other values were moved that it can't represent; they stay arguments.
+        Returns those that it can't represent; they stay arguments.
         """
         column = self.left.get(f"args.{key}")
         if column is None:
             return None
         taken, rest = _MOVES[into.how](column)
         if taken is None:
-            return None
+            return rest if rest is not None else column
         misfits = rest
         names = [f"{into.column}_{axis}" for axis in "xyz"] if into.how == "dims" else [into.column]
         parts = taken if into.how == "dims" else [taken]
@@ -129,7 +129,7 @@ class Task(msgspec.Struct, frozen=True):
             self.report.issue(kind, f"record {int(at[20])}", detail, len(at) - 20)
 
     def move(self, draft: Draft, key: str, into: Into) -> None:
-        """Moves an argument to its column, and reports the values that don't fit while those of other rows do."""
+        """Moves an argument to its column, and reports the values that don't fit."""
         misfits = draft.move(key, into)
         if misfits is None or into.how in ("ordinal", "copy"):
             return

@@ -22,12 +22,12 @@ COMMON: dict[str, Into] = {
 
 #: Arguments of a launch, which HIP's calls have as well. Paddle writes "correlation id".
 LAUNCH: dict[str, Into] = COMMON | {
-    "correlation": Into("correlation"),
-    "correlation id": Into("correlation"),
+    "correlation": Into("correlation", "digits"),
+    "correlation id": Into("correlation", "digits"),
     "grid": Into("grid", "dims"),
     "block": Into("block", "dims"),
     "shared memory": Into("shared_memory"),
-    "bytes": Into("bytes"),
+    "bytes": Into("bytes", "digits"),
 }
 
 DEVICE: dict[str, Into] = LAUNCH | {
@@ -40,7 +40,7 @@ DEVICE: dict[str, Into] = LAUNCH | {
 COPY: dict[str, Into] = DEVICE | {
     "kind": Into("copy_kind", "copy"),
     "copy kind": Into("copy_kind", "copy"),
-    "size": Into("bytes"),
+    "size": Into("bytes", "digits"),
 }
 
 #: Calls that record an event that others wait for.

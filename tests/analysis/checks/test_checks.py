@@ -169,6 +169,24 @@ def _begin_as_duration(rng: random.Random, rows: list[Row]) -> list[Row]:
     return rows
 
 
+def _host_bound(rng: random.Random, by: int) -> list[Row]:
+    """Kernels that are shorter than the time between launches, without a synchronisation, on a clock that is late."""
+    rows: list[Row] = []
+    now, done = rng.randrange(10**12), 0
+    for number in range(1, 61):
+        call = rng.randrange(2_000, 6_000)
+        rows.append(host("cudaLaunchKernel", now, now + call, number))
+        start = max(done, now + call + rng.randrange(2_000, 6_000))
+        done = start + rng.randrange(5_000, 20_000)
+        rows.append(work("gemm_bf16", start + by, done + by, number))
+        now += rng.randrange(30_000, 60_000)
+    return rows
+
+
+def _late_clock(rng: random.Random, _: list[Row]) -> list[Row]:
+    return _host_bound(rng, rng.randrange(150_000, 10_000_000))
+
+
 #: The check -> what makes it fail.
 PLANTED: dict[str, Plant] = {
     "cause_after_effect": _clocks_apart,
@@ -182,6 +200,7 @@ PLANTED: dict[str, Plant] = {
     "times_quantised": _coarse,
     "time_as_duration": _begin_as_duration,
     "waits_for_nothing": _durations_too_short,
+    "starts_late": _late_clock,
 }
 
 #: Other faults that a check finds.
@@ -225,9 +244,63 @@ def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
     assert not any(note.startswith("There is no device work") for note in summary.notes)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_work_that_is_there_twice_is_no_overlap(share: float, tmp_path: Path) -> None:
+    """A tenth of it among other overlaps is."""
+    rng = random.Random(5)
+    rows = sound(rng)
+    kernels = [row for row in _kernels(rows) if row["dur"] > 10_000]
+    rows += [{**row, "ts": row["ts"] + (0 if rng.random() < share else 2_000), "correlation": None} for row in kernels]
+    (one,) = (one for one in made(tmp_path, rows).checks if one.code == "check.stream_overlaps")
+    assert ("are there twice, with the same times" in sentence(one)) is (share == 1.0)
+    assert ("Give each record once" in sentence(one)) is (share == 1.0)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sound_runs_fail_no_check(seed: int, tmp_path: Path) -> None:
     assert failed(made(tmp_path, sound(random.Random(seed)))) == set()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_clock_is_late_only_where_all_work_is_as_late(seed: int, tmp_path: Path) -> None:
+    """Not a host that is late; nor work that waits for what isn't recorded, more and more; nor a single quick start."""
+    rng = random.Random(seed)
+    assert failed(made(tmp_path, _host_bound(rng, 0))) == set()
+    rows = _host_bound(rng, 0)
+    for place, row in enumerate(_kernels(rows)):
+        row["ts"] += 200_000 * (place + 1)
+    assert "starts_late" not in failed(made(tmp_path, rows, "ahead"))
+    rows = _host_bound(rng, 2_000_000)
+    rows += [host("cudaLaunchKernel", 10**13, 10**13 + 3_000, 99), work("gemm", 10**13 + 6_000, 10**13 + 9_000, 99)]
+    assert "starts_late" not in failed(made(tmp_path, rows, "quick"))
+
+
+_COUNTED = ",".join(
+    f'"{name}"'
+    for name in (
+        *("Correlation_Id", "Dispatch_Id", "Agent_Id", "Queue_Id", "Process_Id", "Thread_Id", "Grid_Size", "Kernel_Id"),
+        *("Kernel_Name", "Workgroup_Size", "LDS_Block_Size", "Scratch_Size", "VGPR_Count", "SGPR_Count"),
+        *("Counter_Name", "Counter_Value", "Start_Timestamp", "End_Timestamp"),
+    )
+)
+
+
+@pytest.mark.parametrize(("counted", "apart", "said"), [(40, 900_000, True), (6, 900_000, False), (40, 2_000, False)])
+def test_kernels_that_run_one_by_one_for_counters_tell_nothing_of_idle_time(
+    counted: int, apart: int, said: bool, tmp_path: Path
+) -> None:
+    """Unless they are few, or ran beside each other."""
+    times = [(10**9 + number * apart, 10**9 + number * apart + 9_000) for number in range(counted)]
+    rows = [
+        f'{n},{n},"Agent 1",1,7,7,1024,1,"gemm",64,0,0,16,16,"SQ_WAVES",{n},{begin},{end}'
+        for n, (begin, end) in enumerate(times, 1)
+    ]
+    path = tmp_path / "7_counter_collection.csv"
+    path.write_text("\n".join([_COUNTED, *rows]) + "\n", "utf-8")
+    summary = ktrace.summary(path, by=["idle"])
+    assert ("kernels_serialised" in failed(summary)) is said
+    assert any(one.code == "idle" for one in summary.findings) != said
+    assert summary.verdict[0].startswith(f"Counters were collected of {counted} kernels") is said
 
 
 def test_a_clock_that_is_off_makes_no_recording_long(tmp_path: Path) -> None:
@@ -283,7 +356,8 @@ ANOTHER: dict[str, tuple[int, dict[str, int], str | None]] = {
     "other process": (10**8, {"steps": 100, "pid": 2}, "they are of different processes"),
     "steps": (10**8, {}, "step numbers restart"),
     "calls": (10**8, {"steps": 100, "numbers": 0}, "call numbers restart"),
-    "a pause": (10**8, {"steps": 100}, None),
+    "a pause": (10**8, {"steps": 5}, None),
+    "steps are missing": (10**8, {"steps": 100}, None),
     "short": (10**5, {"pid": 2}, None),
 }
 
@@ -300,7 +374,8 @@ def test_two_runs_in_one_input_blame_nobody(name: str, seed: int, tmp_path: Path
     if words:
         assert not said & {"idle", "busy", "outside"} and not any(one.startswith("idle.") for one in said)
     elif pause >= 10**8:
-        assert "idle.unknown" in said and not any("late launches" in line for line in summary.verdict)
+        cause = "idle.unknown" if options["steps"] == 5 else "idle.not_recorded"
+        assert cause in said and not any("late launches" in line for line in summary.verdict)
 
 
 @pytest.mark.parametrize(
@@ -768,3 +843,22 @@ def test_one_rank_of_several_on_the_host(name: str, said: bool, tmp_path: Path) 
     path = tmp_path / "rank0.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": [event]}), "utf-8")
     assert ("ranks_missing" in failed(ktrace.summary(path))) is said
+
+
+@pytest.mark.parametrize(
+    ("devices", "hidden", "said"), [((0,), False, True), ((0, 1), False, False), ((0,), True, False)]
+)
+def test_one_rank_alone_cannot_tell_waiting_from_transfer(
+    devices: tuple[int, ...], hidden: bool, said: bool, tmp_path: Path
+) -> None:
+    """Where nothing states how many ranks there are; devices of one process may be all of a group."""
+    rows: list[Row] = []
+    for device in devices:
+        begin = 2_000 if hidden else 52_000
+        rows += [work("gemm", 1_000, 51_000, 10 * device + 1, device=device)]
+        rows += [work("ncclDevKernel_AllReduce", begin, begin + 20_000, 10 * device + 2, stream=8, device=device)]
+    checks = [one for one in made(tmp_path, rows).checks if one.code == "check.ranks_missing"]
+    assert [sentence(one) for one in checks] == said * [
+        "One device with collectives is here; if others take part, how much of the communication is waiting for "
+        "them isn't known. Give the traces of all ranks."
+    ]

@@ -132,6 +132,7 @@ NOBODY: dict[str, Slow] = {
     "in turns": lambda rank, step: 1.3 if step % 4 == rank else 1,
     "in turns of three": lambda rank, step: 1.3 if step // 3 == rank else 1,
     "in turns of four": lambda rank, step: 1.3 if step // 4 == rank else 1,
+    "another is as late": lambda rank, step: {1: 1.295, 2: 1.3}.get(rank, 1),
     "one step": lambda rank, step: 3 if (rank, step) == (1, 5) else 1,
     "all at once": lambda rank, step: 1.3 if step > 5 else 1,
 }
@@ -221,3 +222,35 @@ def test_ranks_an_hour_apart_were_not_recorded_together(apart: int, said: bool, 
     summary = ktrace.summary(paths, by=["operation"])
     assert ("check.ranks_apart" in {one.code for one in summary.checks}) is said
     assert (named(summary) == []) is said
+
+
+@pytest.mark.parametrize("second", [1.1, 1.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_rank_is_named_beside_one_that_is_less_late(second: float, seed: int, tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, lambda rank, _: {1: second, 2: 1.3}.get(rank, 1), seed=seed)
+    assert [one["rank"] for one in named(summary)] == ["2"]
+
+
+#: Collectives whose records are lost, by rank and number; the first of a rank makes all its positions wrong.
+LOST = [{(1, 3)}, {(1, 0)}, {(1, 22), (3, 9)}, {(0, 0), (1, 1), (3, 23)}]
+
+
+@pytest.mark.parametrize("factor", [1.3, 1.0])
+@pytest.mark.parametrize("lost", LOST, ids=str)
+def test_a_lost_collective_leaves_the_others_their_counterparts(
+    lost: set[tuple[int, int]], factor: float, tmp_path: Path
+) -> None:
+    """Without sequence numbers those after it are matched by time; nothing is said of waiting if they can't be."""
+    paths = job(tmp_path, lambda rank, _: factor if rank == 2 else 1)
+    for rank, path in enumerate(paths):
+        document = json.loads(path.read_text())
+        sent = [one for one in document["traceEvents"] if "AllReduce" in one["name"]]
+        gone = [sent[number]["args"]["correlation"] for of, number in lost if of == rank]
+        for one in sent:
+            del one["args"]["Seq"]
+        kept = [one for one in document["traceEvents"] if one not in sent or one["args"]["correlation"] not in gone]
+        path.write_text(json.dumps(document | {"traceEvents": kept}))
+    summary = ktrace.summary(paths, by=["operation"])
+    late = [one for one in summary.findings if one.code == "straggler"]
+    assert [one.subject["rank"] for one in late] == (["2"] if factor > 1 else [])
+    assert all(one.value == pytest.approx(120_000 * (24 * 3 - len(lost)), rel=0.1) for one in late)

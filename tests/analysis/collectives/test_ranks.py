@@ -177,6 +177,19 @@ def test_without_sequence_numbers_positions_match(tmp_path: Path) -> None:
 def test_positions_that_are_counted_from_another_begin_do_not_match(tmp_path: Path) -> None:
     """The profile of rank 1 begins two collectives of each operation later. Unix time is right, positions aren't."""
     paths = write(tmp_path, job(), Seq=None)
+    whole = answer(paths)
+    trace = json.loads(Path(paths[1]).read_text())
+    trace["traceEvents"] = trace["traceEvents"][8:]
+    Path(paths[1]).write_text(json.dumps(trace))
+    found = answer(paths)
+    assert found.joint == 30 and found.straggler and whole.straggler
+    assert found.straggler.label == whole.straggler.label == "2"
+    longest = [[use.transfer.max for use in one.collectives if use.transfer] for one in (found, whole)]
+    assert longest[0] == longest[1] and any("matched by their times" in note for note in found.notes)
+
+
+def test_positions_from_another_begin_are_not_matched_by_clocks_that_differ(tmp_path: Path) -> None:
+    paths = write(tmp_path, job(), (0, 33_000, 0, 0), Seq=None)
     trace = json.loads(Path(paths[1]).read_text())
     trace["traceEvents"] = trace["traceEvents"][8:]
     Path(paths[1]).write_text(json.dumps(trace))

@@ -361,3 +361,29 @@ def test_products_of_another_precision_are_said(a: str, b: str, said: str, tmp_p
         said
     )
     assert said in " ".join(found.verdict[:1])
+
+
+def _two(times: tuple[float, float]) -> list[tuple[str, int, int, float]]:
+    return [("gemm", 4, 50, times[0]), ("softmax", 6, 80, times[1])]
+
+
+@pytest.mark.parametrize(
+    ("factors", "said"),
+    [
+        ((1_000, 1_100), "all kernels of b take 1,000 times as long as those of a, as if"),
+        ((0.001, 0.0009), "all kernels of a take 1,000 times as long as those of b, as if"),
+        ((1_000_000, 900_000), "take 1,000,000 times as long"),
+        ((1_000, 1), ""),
+        ((300, 1_000), ""),
+        ((1.2, 1.2), ""),
+        ((100, 100), ""),
+    ],
+)
+def test_times_in_other_units_are_said(factors: tuple[float, float], said: str, tmp_path: Path) -> None:
+    """Where every kernel takes a power of 1,000 times as long; one that does so may be slower."""
+    for name, times in (("a", (1, 1)), ("b", factors)):
+        rows = [f"{kernel},{count},{count * us * by:.9f}" for kernel, count, us, by in _two(times)]
+        (tmp_path / name).write_text("\n".join(["kernel,calls,total_ms", *rows]) + "\n", "utf-8")
+    found = ktrace.diff(tmp_path / "a", tmp_path / "b")
+    assert [one.code for one in found.differences] == ["differs.units"] * bool(said)
+    assert said in found.verdict[0]

@@ -72,6 +72,19 @@ def test_one_rank_alone_cannot_tell(tmp_path: Path) -> None:
     assert alone not in " ".join(ktrace.diff(one, one).verdict)
 
 
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_ranks_beside_a_missing_one_cannot_tell(lacks: int, tmp_path: Path) -> None:
+    """What two ranks wait for a third one looks like transfer, unless its file is there."""
+    shape = SHAPE | {"ranks": 3}
+    worlds = build(3, **shape), build(3, run=1, plants=[plants.late_rank(1, 1.2)], **shape)
+    sides = [job(world, tmp_path, name, ranks=3) for world, name in zip(worlds, ("a", "bb"), strict=True)]
+    for path in [path for side in sides for path in side.iterdir() if lacks and path.name.split(".")[0].endswith("1")]:
+        path.unlink()
+    found = ktrace.diff(*sides)
+    assert ("With 2 of 3 ranks, waiting for others can't be told" in found.verdict[1]) == bool(lacks)
+    assert ("transfer takes" in found.verdict[1], bool(found.of_ranks)) == (False, not lacks)
+
+
 def test_a_rank_that_is_no_longer_late(late: Diff) -> None:
     back = ktrace.diff(late.b, late.a)
     assert " the others wait " in back.verdict[1] and " for rank 1 (" in back.verdict[1]

@@ -469,3 +469,32 @@ def test_real_gaps_against_plain_arithmetic(name: str) -> None:
     assert max(one.longest for one in device.causes) == pytest.approx(1000 * longest, abs=1000)
     assert found.get("between graph nodes", 0) == pytest.approx(1000 * between, abs=1000)
     assert (queued_most > 1000) is ("queued before the recording" in found)  # us: only one waits longer than a ms
+
+
+@pytest.mark.parametrize(
+    ("numbers", "read", "cause"),
+    [
+        ([0, 1, 2, 10, 11, 12, 20, 21, 22], False, "not recorded"),  # windows of a schedule
+        ([0, 1, 2, 10, 11, 12, 20, 21, 22], True, "host late"),  # the host was recorded in between
+        ([0, 1, 2, 3, 4, 5, 6, 7, 8], False, "host late"),  # every third step is followed by a pause
+        ([0, 10, 20, 30, 40, 50, 60, 70, 80], False, "host late"),  # only each tenth step has a number
+    ],
+)
+def test_steps_between_windows_are_not_the_hosts(tmp_path: Path, numbers: list[int], read: bool, cause: str) -> None:
+    rows: list[Row] = []
+    now = 0
+    for place, number in enumerate(numbers):
+        begin = now
+        for at in range(4):
+            correlation = 4 * place + at + 1
+            rows += [host("cudaLaunchKernel", now, now + 3_000, correlation)]
+            rows += [work("gemm", now + 6_000, now + 106_000, correlation)]
+            now += 110_000
+        rows.append(host(f"ProfilerStep#{number}", begin, now, kind="range"))
+        if place % 3 == 2:
+            rows += [host("read", now + 1_000, now + 1_900_000)] * read
+            now += 2_000_000
+    causes = by_cause(only(tmp_path, rows))
+    assert max(causes, key=lambda one: causes[one][0]) == cause
+    pauses = 2 * (4_000 + 2_000_000 + 6_000)
+    assert causes[cause][0] == pauses if cause == "not recorded" else causes[cause][0] > 4_000_000 - 100_000

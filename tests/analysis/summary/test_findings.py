@@ -170,3 +170,21 @@ def test_what_to_group_by_may_be_one_text() -> None:
         table.rows for table in listed.tables()
     ]
     assert [*ktrace.diff(path, path, by="operation").rows] == ["operation"]
+
+
+@pytest.mark.parametrize("kind", ["memcpy", "collective"])
+@pytest.mark.parametrize("hidden", [True, False])
+def test_work_that_kernels_hide_is_not_looked_at(kind: str, hidden: bool, tmp_path: Path) -> None:
+    """Copies or collectives take the most time, but beside kernels they cost nothing."""
+    rows = [host("launch", 0, 900, 1), host("launch", 900, 1_000, 2), host("launch", 1_000, 1_100, 3)]
+    rows += [work("sgemm", 2_000, 50_000, 1), work("softmax", 50_000, 90_000, 2)]
+    name = "Memcpy HtoD (Pinned -> Device)" if kind == "memcpy" else "ncclDevKernel_AllReduce_Sum_f32"
+    begin = 2_000 if hidden else 90_000
+    rows.append(work(name, begin, begin + 88_000, 3, kind="memcpy" if kind == "memcpy" else "kernel", stream=8))
+    facts = found(written(tmp_path / "run.jsonl", rows))
+    assert facts["heaviest.operation"].look is None and ("heaviest.compute" in facts) is hidden
+    if hidden:
+        first = facts["heaviest.compute"]
+        assert (first.value, first.subject["operation"], first.look) == (48_000, "gemm", 1)
+        assert [row.name for row in first.evidence] == ["sgemm"]
+    assert "heaviest.compute" not in found(STEP), "there it is what takes the most time"

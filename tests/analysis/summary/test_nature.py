@@ -198,3 +198,36 @@ def test_a_library_is_no_call_of_the_host(tmp_path: Path) -> None:
     for name, is_host in (("hipBLASLt GEMM", False), ("cuDNN conv", False), ("hipMemcpyAsync", True)):
         path.write_text(f"| | calls | total ms |\n|---|---|---|\n| {name} | 10 | 12.5 |\n| norm | 20 | 2.5 |\n")
         assert ("host time" in said(path)) is is_host
+
+
+_STATES = """<?xml version="1.0"?>
+<trace-query-result><node xpath="//"><schema name="SwiftTaskStateTable">
+<col><mnemonic>start</mnemonic><name>Start</name><engineering-type>start-time</engineering-type></col>
+<col><mnemonic>duration</mnemonic><name>Duration</name><engineering-type>duration</engineering-type></col>
+<col><mnemonic>name</mnemonic><name>Name</name><engineering-type>string</engineering-type></col>
+<col><mnemonic>thread</mnemonic><name>Thread</name><engineering-type>thread</engineering-type></col></schema>
+<row><start-time id="1" fmt="0">100</start-time><duration id="2" fmt="1">900</duration>
+<string id="3" fmt="Suspended">Suspended</string>
+<thread id="7" fmt="Main 0x1 (app, pid: 5)"><tid id="8" fmt="0x1">1</tid>
+<process id="9" fmt="app (5)"><pid id="10" fmt="5">5</pid></process></thread></row>
+<row><start-time id="4" fmt="0">1000</start-time><duration id="5" fmt="1">100</duration>
+<string id="6" fmt="Running">Running</string><thread ref="7"/></row>
+</node></trace-query-result>
+"""
+
+
+def test_states_of_instruments_are_not_the_hosts_time(tmp_path: Path) -> None:
+    """A task that is suspended takes no time of the host."""
+    path = tmp_path / "states.xml"
+    path.write_text(_STATES, "utf-8")
+    words = said(path)
+    assert "Suspended takes the most recorded time: 90.0%" in words and "host time" not in words
+
+
+def test_collectives_of_a_flight_recorder_are_not_the_hosts_time(tmp_path: Path) -> None:
+    dump = json.loads((SAMPLES / "nccl-flight-recorder/zeros-for-unknown-times_rank_2.json").read_text())
+    for entry in dump["entries"]:
+        entry.pop("duration_ms", None)
+    (tmp_path / "trace_rank_2.json").write_text(json.dumps(dump))
+    words = said(tmp_path / "trace_rank_2.json")
+    assert "takes the most time of collectives" in words and "host" not in words

@@ -149,8 +149,10 @@ def test_the_start_of_a_recording_is_not_first_where_steady_work_follows(tmp_pat
             rows += [work("gemm", call + 10_000, call + 10_010_000, number + 1)]
         found = {one.look: one.code for one in summary_of(tmp_path, rows).findings if one.look}
         assert found[1] == first and set(found.values()) == {"idle.host_late", "outside"}
+        assert "before the first device work, once in the recording" in summary_of(tmp_path, rows).verdict[-1]
     rows.append(host("ProfilerStep#1", 0, start + 120_000_000, kind="range"))
     assert next(one.code for one in summary_of(tmp_path, rows).findings if one.look == 1) == "outside"
+    assert "before the first device work: 602 ms" in summary_of(tmp_path, rows).verdict[-1]
 
 
 def test_the_profilers_own_range_is_not_the_host(tmp_path: Path) -> None:

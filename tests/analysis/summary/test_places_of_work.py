@@ -363,3 +363,39 @@ def test_devices_of_several_hosts_and_of_none(tmp_path: Path) -> None:
     assert totals(found, "device") == {"n2 device 9": 8, "n2 device 10": 4, "n2 device 0": 2, "n1 device 0": 1}
     [use] = summary(tmp_path, [event(1, "kernel", "a", 0, 1)]).devices
     assert (use.label, use.device) == ("device", None)
+
+
+@pytest.mark.parametrize(("devices", "labels"), [((0, 0), ["device 0"]), ((0, 1), ["device", "device 0", "device 1"])])
+def test_a_copy_that_names_no_device_is_of_the_only_one(
+    devices: tuple[int, int], labels: list[str], tmp_path: Path
+) -> None:
+    """rocprof's copies have a process of their own. Of several devices it isn't known which one copied."""
+    times = zip(("gemm", "norm"), (1_000, 5_000), devices, strict=True)
+    rows = [event(at, "kernel", name, at, 4_000, device=device, stream=7) for name, at, device in times]
+    rows.append(event(1, "memcpy", "CopyHostToDevice", 2_000, 2_000, stream=9))
+    uses = summary(tmp_path, rows).devices
+    assert [use.label for use in uses] == labels
+    assert sum(use.exposed_copies for use in uses) == (0 if len(labels) == 1 else 2_000)
+
+
+@pytest.mark.parametrize(
+    ("later", "names", "counted"), [(0, ("a", "b"), 3), (1, ("a", "b"), 6), (0, ("mon/a", "tue/a"), 6)]
+)
+def test_a_file_that_is_given_twice_counts_once(
+    later: int, names: tuple[str, str], counted: int, tmp_path: Path
+) -> None:
+    """To the ns; a run whose kernels begin 1 ns later is another one, and so are those of other names. Its launches
+    aren't lost.
+    """
+    paths = []
+    for name, by, label in (("a.jsonl", 0, names[0]), ("b.jsonl", later, names[1])):
+        rows = [event(2 * n, "api", "cudaLaunchKernel", 100 * n, 10, correlation=n + 1, **HOST) for n in range(3)]
+        rows += [
+            event(2 * n + 1, "kernel", "gemm", 100 * n + 20 + by * (n == 1), 50, correlation=n + 1, pid=5, **GPU)
+            for n in range(3)
+        ]
+        paths.append(written(tmp_path, rows, name))
+        paths[-1].write_text(paths[-1].read_text().replace('"source": "t"', f'"source": "{label}"'))
+    found = ktrace.summary(paths)
+    assert (found.count, len(found.devices), found.checks) == (counted, 1 if counted == 3 else 2, [])
+    assert ("Not counted: the device work of b, that of a once more, to the ns." in found.notes) is (counted == 3)

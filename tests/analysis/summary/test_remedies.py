@@ -25,6 +25,8 @@ BY_HOST = {
         "torch/_inductor/scheduler.py(1970): __init__",
         "triton/compiler/compiler.py(226): compile",
         "torch/_inductor/runtime/triton_heuristics.py(1027): benchmark_all_configs",
+        "compile_fx.<locals>.fw_compiler_base",
+        "bw_compiler",
     ],
     "pinned memory": ["cudaMemcpy", "cudaMemcpyAsync", "hipMemcpyWithStream", "aten::copy_", "aten::_to_copy"],
     "no .item()": ["cudaStreamSynchronize", "aten::item", "aten::_local_scalar_dense", "aten::nonzero"],
@@ -246,3 +248,79 @@ def test_what_needs_no_pattern_is_said_of_one_launch_too(code: str) -> None:
     one = Finding(code, "time", 10**9, look=1)
     assert bool(remedy(one, launches=9)) == (code in said)
     assert remedy(one, launches=10) == remedy(one, launches=None) == remedy(one)
+
+
+#: What the heaviest kernels are called -> a part of the remedy.
+BY_KERNEL = {
+    ("Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_32x3_nn_align2>",): "multiples of 16 bytes",
+    (
+        "cutlass_75_tensorop_h1688gemm_256x64_nt_align4",
+        "cutlass_80_tensorop_f16_s16816gemm_tn_align1",
+    ): "multiples of 16",
+    ("cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align2",): "multiples of 16 bytes",
+    ("ampere_sgemm_128x64_tn", "cutlass_80_simt_sgemm_128x128_8x4_nn_align1"): "TF32",
+    ("cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x256_32x5_nn_align8",): "--by roofline",
+    ("cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align4",): "--by roofline",
+    ("cutlass_80_tensorop_i16832gemm_s8_128x128_64x3_tn_align8",): "--by roofline",
+    ("cutlass_80_tensorop_bf16_s16816gemm_bf16_nn_align2", "sm90_xmma_gemm_bf16bf16_bf16f32"): "--by roofline",
+    ("volta_sgemm_128x64_nn",): "--by roofline",
+    (): "--by roofline",
+}
+
+
+@pytest.mark.parametrize("names", BY_KERNEL)
+def test_products_are_told_what_tensor_cores_need(names: tuple[str, ...]) -> None:
+    rows = [Evidence("run", None, name, 0, 10, 10) for name in names]
+    assert BY_KERNEL[names] in remedy(Finding("heaviest.operation", "time", 10, look=1, evidence=rows))
+    assert not any(words in remedy(late(one)) for one in names for words in BY_KERNEL.values())
+
+
+def _then(pauses: list[int], name: str, *, waits: bool = False) -> list[Row]:
+    """Twelve launches of which each is followed by a range of the host that takes so long, and maybe by a wait."""
+    rows: list[Row] = []
+    now = 0
+    for number, pause in enumerate(pauses, 1):
+        rows.append(host("cudaLaunchKernel", now, now + 3_000, number))
+        rows.append(work("gemm", now + 6_000, now + 206_000, number))
+        if waits:
+            rows.append(host("cudaStreamSynchronize", now + 4_000, now + 208_000))
+        rows.append(host(name, now + 208_000, now + 208_000 + pause, kind="range"))
+        now += 208_000 + pause
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("enumerate(DataLoader)#0.__next__", "more workers"), ("log", "no .item()")]
+)
+def test_what_the_host_does_after_a_sync_point_is_what_to_change(name: str, words: str, tmp_path: Path) -> None:
+    rows = _then([150_000] * 12, name, waits=True)
+    first = next(one for one in ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["idle"]).findings if one.look)
+    assert first.code == "idle.host_synchronised" and words in first.remedy
+
+
+@pytest.mark.parametrize(("longest", "said"), [(50_000_000, True), (500_000, False)])
+def test_one_gap_that_is_most_of_the_time_is_no_pattern(longest: int, said: bool, tmp_path: Path) -> None:
+    rows = _then([*([400_000] * 6), longest, *([400_000] * 5)], "log")
+    findings = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["idle"]).findings
+    late = next(one for one in findings if one.code == "idle.host_late")
+    assert late.look and late.remedy and ("one gap of 50.0 ms" in late.remedy) == said
+
+
+@pytest.mark.parametrize(("first_takes", "warm_up"), [(40_000_000, True), (600_000, False)])
+def test_a_warm_up_is_no_input_to_prepare(first_takes: int, warm_up: bool, tmp_path: Path) -> None:
+    rows: list[Row] = []
+    now = 0
+    for step in range(8):
+        begin = now
+        now += 600_000 if step else first_takes
+        for at in range(4):
+            number = 10 * step + at + 1
+            rows += [host("cudaLaunchKernel", now, now + 3_000, number)]
+            rows += [work("gemm", now + 6_000 + 50_000 * at, now + 54_000 + 50_000 * at, number)]
+            now += 3_000
+        now += 200_000
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+    findings = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["idle"]).findings
+    outside = next(one for one in findings if one.code == "outside")
+    assert ("Record steps after the first one" in outside.remedy) == warm_up
+    assert bool(outside.details.get("warm_up")) == warm_up

@@ -221,3 +221,25 @@ def test_a_step_that_only_one_of_two_inputs_has_is_not_held_against_the_others(i
     assert [(one.way, one.slow.tolist()) for one in found] == (
         [("single", [False] * 6 + [True, False])] if is_whole else []
     )
+
+
+@pytest.mark.parametrize(("clock", "unsteady"), [(1, True), (65_536, False)])
+def test_a_coarse_clock_tells_of_no_slow_steps(clock: int, unsteady: bool, tmp_path: Path) -> None:
+    """Every third step takes 9 % longer, which is less than a step of the clock."""
+    rows, now = [], 0
+    for step in range(12):
+        begin = now
+        for at in range(4):
+            number, dur = 4 * step + at + 1, 70_001 + 70_000 * at
+            rows.append(host("cudaLaunchKernel", now, now + 3_000, number))
+            rows.append(work("gemm", now + 6_000, now + 6_000 + dur, number))
+            now += dur + 10_000
+        now += 65_000 * (step % 3 == 2)
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+    for row in rows:
+        end = (row["ts"] + row["dur"]) // clock * clock
+        row["ts"] = row["ts"] // clock * clock
+        row["dur"] = end - row["ts"]
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["step"])
+    assert any(one.code == "unsteady.period" for one in summary.findings) is unsteady
+    assert any(one.code == "check.times_quantised" for one in summary.findings) != unsteady

@@ -87,6 +87,7 @@ def differences(diff: Diff) -> list[Finding]:
         *_of_devices(diff),
         *_of_ranks(diff),
         *_of_length(diff),
+        *_of_units(diff),
         *_of_versions(diff),
         *_of_batches(diff),
         *_of_sizes(diff),
@@ -104,6 +105,18 @@ def _of_devices(diff: Diff) -> Iterator[Finding]:
 def _of_length(diff: Diff) -> Iterator[Finding]:
     if diff.length != 1:
         yield _differs("length", diff.b.longest or 0, diff.a.longest or 0, {"times": diff.length}, "ns")
+
+
+def _of_units(diff: Diff) -> Iterator[Finding]:
+    """Calls of all kernels that take 1,000 times as long, or a million times: no change of a program does that."""
+    both = [row for row in diff.rows.get("kernel", []) if row.total_a and row.total_b and row.count_a and row.count_b]
+    times = sorted(row.total_b / (row.count_b or 1) * (row.count_a or 1) / row.total_a for row in both)
+    if len(times) < _KERNELS:
+        return
+    power = round(math.log10(times[len(times) // 2]) / 3)
+    if power and all(abs(one / 1_000.0**power - 1) <= _AS_LONG for one in times):
+        subject: dict[str, Cell] = {"times": 1_000 ** abs(power), "more": power > 0}
+        yield _differs("units", diff.whole.total_b, diff.whole.total_a, subject, "ns")
 
 
 def _of_ranks(diff: Diff) -> Iterator[Finding]:
@@ -261,12 +274,17 @@ def alike(diff: Diff) -> str:
 def _clause(one: Finding, diff: Diff) -> str:
     a, b, told = diff.name_a, diff.name_b, one.subject
     what = one.code.partition(".")[2]
+    slow, fast = (b, a) if told.get("more") else (a, b)
     average = ", so totals are averages of a device" if diff.averaged != (1, 1) else ""
     return {
         "device": f"{a} ran on {told.get('a')}, {b} on {told.get('b')}",
         "length": (
             f"{b} has {float(told.get('times') or 0):,.2f} times the calls of the kernels of {a} and is nearly as many"
             " times as long, so its totals are divided by that"
+        ),
+        "units": (
+            f"all kernels of {slow} take {float(told.get('times') or 0):,.0f} times as long as those of {fast}, as if "
+            "their times were in other units"
         ),
         "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
         "devices": f"{a} has work on {told.get('a')} devices, {b} on {told.get('b')}{average}",

@@ -60,7 +60,7 @@ def waiting(side: Summary, per: str) -> Waiting | None:
     answer = side.answers.get("collective")
     if not isinstance(answer, CollectivesAnswer) or not answer.joint or answer.alone:
         return None
-    if any(rank.waited is None and rank.joint for rank in answer.ranks):
+    if any(rank.waited is None and rank.joint for rank in answer.ranks) or len(answer.ranks) < _size(answer):
         return None
     each = len(side.steps) if per == "step" and side.steps else 1
     waited = sum(rank.waited.total for rank in answer.ranks if rank.waited)
@@ -185,15 +185,22 @@ def _sentences(diff: Diff) -> Iterator[str]:
         yield alone
 
 
+def _size(answer: CollectivesAnswer) -> int:
+    """How many ranks its collectives have at most, as far as that is known, several where it isn't."""
+    return max((use.ranks or 2 for use in answer.collectives), default=0)
+
+
 def _alone(diff: Diff) -> str:
-    """That one rank of several doesn't tell how much of its collectives is waiting, where they changed."""
+    """That some ranks of a group don't tell how much of its collectives is waiting, where they changed."""
     answers = [side.answers.get("collective") for side in (diff.a, diff.b)]
-    several = [
-        isinstance(one, CollectivesAnswer) and len(one.ranks) == 1 and any(use.ranks != 1 for use in one.collectives)
+    parts = [
+        (len(one.ranks), _size(one))
         for one in answers
+        if isinstance(one, CollectivesAnswer) and len(one.ranks) < _size(one)
     ]
-    changed = diff.measure("communication")
-    time = diff.device_time
-    if not any(several) or not changed or not time or abs(percent(changed.delta, time.total_a) or 0.0) < _WORTH:
+    changed, time = diff.measure("communication"), diff.device_time
+    if not parts or not changed or not time or abs(percent(changed.delta, time.total_a) or 0.0) < _WORTH:
         return ""
-    return "With one rank, waiting for others can't be told from transfer time."
+    ranks, size = min(parts)
+    there = "one rank" if ranks == 1 else f"{ranks} of {size} ranks"
+    return f"With {there}, waiting for others can't be told from transfer time."

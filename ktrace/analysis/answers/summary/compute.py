@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ktrace.analysis.answers.summary import COST, INSTEAD, QUESTIONS, RECORDING, build_questions, columns_of, split_tree
 from ktrace.analysis.answers.summary.figures import figures
-from ktrace.analysis.answers.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
+from ktrace.analysis.answers.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of, heaviest_of
 from ktrace.analysis.answers.summary.marked import Marked
 from ktrace.analysis.answers.summary.nature import NATURES, nature_of_events, nature_of_tables
 from ktrace.analysis.answers.summary.statistics import (
@@ -31,7 +31,7 @@ from ktrace.analysis.answers.summary.summary import Setting, Summary
 from ktrace.analysis.questions.checks.examine import Recording, examine
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.durations import Durations
+from ktrace.analysis.work.durations import COMPUTE, Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, WorkInput
 from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
@@ -40,7 +40,7 @@ from ktrace.analysis.work.question import Key, Labels, Shape
 from ktrace.analysis.work.replayed import without_capture
 from ktrace.analysis.work.spans import MODULE, line_of
 from ktrace.analysis.work.stored_columns import by_source
-from ktrace.analysis.work.views import repeated
+from ktrace.analysis.work.views import repeated, tool_of
 from ktrace.analysis.work.window import windows_of
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
@@ -301,8 +301,14 @@ class _Summarised:
         same_as = repeated(self._gathered)
         for source, other in same_as.items():
             self._gathered.work.leave_out(source)
-            self._notes.append(f"Not counted: the device work of {source}, that of {other} as another tool saw it.")
-        return {*same_as}
+            how = (
+                "as another tool saw it"
+                if tool_of(self._gathered, source) != tool_of(self._gathered, other)
+                else "once more, to the ns"
+            )
+            self._notes.append(f"Not counted: the device work of {source}, that of {other} {how}.")
+        self._gathered.repeated = {*same_as}
+        return self._gathered.repeated
 
     def _add_up(self) -> list[Statistic]:
         """The statistics of device work in sources without events of it."""
@@ -581,7 +587,18 @@ class _Summarised:
             heaviest[by] = groups[by] if by in groups else merged(totals, grouped(self._statistics, key))
         moved = self._moved(self._labels.key("kernel")) | (NO_FUNCTION if self._work == "samples" else frozenset())
         heaviest["kernel"] = [group for group in heaviest["kernel"] if group.key not in moved]
+        first = heaviest_of(heaviest["operation"])
+        if first is not None and self._work == "events" and (compute := self._compute(first.key)) is not None:
+            heaviest["compute"] = self._durations.totals(*compute)
         return heaviest
+
+    def _compute(self, operation: str) -> tuple[Int32, list[str]] | None:
+        """The operation of each shape that computes, as numbers and names; None if all of `operation` does."""
+        number, keys = self._events.by_shape(self._labels.key("operation"))
+        computes = self._events.roles == COMPUTE
+        if operation not in keys or np.all(computes[number == keys.index(operation)]):
+            return None
+        return np.where(computes, number, np.int32(len(keys))), [*keys, OTHER]
 
     def _moved(self, key: Key) -> set[str]:
         """The names of copies and sets, which are no kernels."""

@@ -74,8 +74,8 @@ _HANGS = 10
 #: What is set up once.
 _SETUP = "idle.setup"
 
-#: Idle time that is none: the device did what the trace lacks.
-_UNSEEN = "queued before the recording"
+#: Idle time that may be none: the device did what the trace lacks.
+_UNSEEN = ("queued before the recording", "not recorded")
 
 #: What is set up once comes last, unless it is this part of the devices' time, and they have fewer pieces of work,
 #: which take no more than this part of it: then the recording is of a start, and of nothing else.
@@ -83,6 +83,9 @@ _MAINLY, _FEW_PIECES, _BARELY = 0.5, 50, 0.05
 
 #: Of what it must be more: a rank that waits little, and idle time of which nothing tells the cause.
 _WORTH_OF = {"straggler": WAITING, "idle.unknown": 20.0}
+
+#: What to look at where little is lost: copies and collectives that kernels hide cost nothing.
+_AT_KERNELS = ("heaviest.compute", "heaviest.operation", "heaviest.kernel")
 
 #: Causes that can be looked at.
 _CHANGEABLE = (
@@ -141,11 +144,19 @@ def findings(summary: Figures) -> list[Finding]:
     checks = summary.checks
     if not summary.total:
         return [*checks, *_hangs(summary), *summary.figures, *(summary.instead.findings() if summary.instead else ())]
-    facts = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
+    facts = [
+        *_work(summary),
+        *_compute(summary),
+        *_use(summary),
+        *_steps(summary),
+        *_outside(summary),
+        *_losses(summary),
+    ]
     ranked = _ranked([one for one in facts if not _is_taken(one.code, summary)], summary)
     made = (
         replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable, summary.formats, summary.count))
         for one in ranked
+        if one.look or one.code != _AT_KERNELS[0]  # else it says nothing that tables of the run wouldn't
     )
     return [*checks, *_hangs(summary), *made]
 
@@ -171,7 +182,7 @@ def _ranked(facts: list[Finding], summary: Figures) -> list[Finding]:
     if not order and sum(one.share or 0.0 for one in explained) >= _TOGETHER:
         order = explained[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
-        order = [one for one in facts if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+        order = [one for code in _AT_KERNELS for one in facts if one.code == code][:1]
     setup = next((one for one in facts if one.code == _SETUP and (one.share or 0.0) >= _WORTH), None)
     windows = [use.window for use in summary.devices if use.window and use.span]
     before, whole = (sum(getattr(one, name) for one in windows) for name in ("setup", "whole"))
@@ -236,6 +247,16 @@ def _work(summary: Figures) -> list[Finding]:
             details |= {"runs": len(of_runs), "least_percent": min(shares), "most_percent": max(shares)}
         facts.append(Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows))
     return facts
+
+
+def _compute(summary: Figures) -> list[Finding]:
+    """The heaviest operation that computes, where copies or communication may take more time than it."""
+    group, first = (heaviest_of(summary.heaviest.get(by, [])) for by in ("compute", "operation"))
+    if group is None or first is None or group.key == first.key:
+        return []
+    rows, subject = summary.evidence.get("heaviest.compute", []), {"operation": group.key, "name": group.name}
+    figures = (group.total, summary.unit, summary.total, _WORK[summary.work], subject)
+    return [Finding("heaviest.compute", "time", *figures, None, {"count": group.count}, rows)]
 
 
 def _heaviest(groups: Mapping[str, list[Group]]) -> dict[str, Group]:
@@ -346,6 +367,8 @@ def _outside(summary: Figures) -> list[Finding]:
         details |= {"host_was_in": host, "host_time_ns": host_time}
     if not any(one.is_told for one in windows):
         details["host_recorded"] = False
+    if any(one.way == steadiness.WARM_UP for one in summary.unsteady) and 2 * before > lost:
+        details["warm_up"] = True
     return [Finding("outside", "time", lost, "ns", whole, of, details=details)]
 
 
@@ -354,7 +377,7 @@ def _losses(summary: Figures) -> list[Finding]:
     causes, span = _causes(summary), _span(summary)
     if not span:
         return []
-    of = _AFTER_SETUP if _set_up(summary) else _RECORDED if _UNSEEN in causes else _OF_DEVICES
+    of = _AFTER_SETUP if _set_up(summary) else _RECORDED if any(one in causes for one in _UNSEEN) else _OF_DEVICES
     late = None if _is_taken("straggler", summary) else _straggler(summary, span)
     losses = [_late(late, summary, span, of)] if late else []
     if not _has_compute(summary):
@@ -374,8 +397,9 @@ def _losses(summary: Figures) -> list[Finding]:
 
 def _span(summary: Figures) -> int:
     """The time of all devices in the recording, without what was set up once, where that matters."""
-    before = _causes(summary).get(_UNSEEN)
-    return sum(use.span for use in summary.devices) - (before.time if before else 0) - _set_up(summary)
+    causes = _causes(summary)
+    unseen = sum(causes[one].time for one in _UNSEEN if one in causes)
+    return sum(use.span for use in summary.devices) - unseen - _set_up(summary)
 
 
 def _set_up(summary: Figures) -> int:
@@ -440,7 +464,7 @@ def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list
 def _straggler(summary: Figures, span: int) -> RankUse | None:
     """The rank that the others wait for, where that is proved: throughout the run, or in some steps of it."""
     answer = summary.proofs.get("collective")
-    if not isinstance(answer, CollectivesAnswer) or not answer.joint:
+    if not isinstance(answer, CollectivesAnswer) or not answer.joint or answer.as_late:
         return None
     rank, part = answer.straggler, answer.part
     if rank is not None and _is_proved(rank, answer.steady, answer, span):
@@ -490,10 +514,11 @@ _SHOWN_BY = ("kernel", "operation", "library", "precision", "stream", "device", 
 def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) -> dict[str, list[Evidence]]:
     """The longest rows of each finding about work, by its code."""
     shapes: dict[str, Bools] = {}
-    for by in HEAVIEST:
-        group, key = heaviest_of(heaviest[by]), labels.key(by)
+    for name, groups in heaviest.items():
+        group, key = heaviest_of(groups), labels.key(name if name in HEAVIEST else "operation")
         if group is not None:
-            shapes[f"heaviest.{by}"] = np.array([key(shape) == group.key for shape in work.shapes], np.bool_)
+            is_of_group = np.array([key(shape) == group.key for shape in work.shapes], np.bool_)
+            shapes[f"heaviest.{name}"] = is_of_group & ((work.roles == COMPUTE) | (name in HEAVIEST))
     evidence: dict[str, list[Evidence]] = {}
     for events in work.each():
         for code, is_of_code in shapes.items():

@@ -4,6 +4,7 @@ requests      requests of a server, and their parts       spans without a thread
 warps         ranges inside kernels                       no thread, and tracks of warps; or processes of blocks
 spans         asynchronous spans                          no thread, and an id of their own
 ranges        ranges of a trace of any program            threads, but no call and no operator
+collectives   collectives until their end was noticed     a flight recorder
 table         rows of a table that anybody may write      neither calls, nor a heading about CPUs
 host          all else
 """
@@ -31,6 +32,9 @@ NATURES = {
     "warps": Nature("time of warps", "ranges inside kernels", "ranges inside kernels, of all warps"),
     "spans": Nature("time of asynchronous spans", "asynchronous spans", "asynchronous spans, of requests or tasks"),
     "ranges": Nature("recorded time", "ranges", "ranges, of which nothing says whether the host did them"),
+    "collectives": Nature(
+        "time of collectives", "collectives", "collectives, from their call until PyTorch noticed their end"
+    ),
     "table": Nature("time in the table", "rows of tables", "rows of a table that says neither host nor device"),
 }
 
@@ -54,7 +58,9 @@ def is_other(one: str, other: str) -> bool:
 
 #: Formats whose rows and tools don't say whose time it is.
 _TABLES = frozenset(("table", "console", "mapped", "kokkos", "regions", "old-profilers"))
-_TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text"))
+_TRACES = frozenset(
+    ("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text", "xctrace")
+)
 
 _REQUEST = re.compile(r"\brequest", re.I)
 _WARP = re.compile(r"\b(?:warp|wave)s? \d", re.I)
@@ -68,6 +74,8 @@ def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str], catalo
     shapes = list(shapes)
     if formats <= _TABLES and not any(shape["kind"] == "api" for shape in shapes):
         return "table"
+    if formats == {"nccl-flight-recorder"}:
+        return "collectives"
     if any(shape["kind"] != "range" for shape in shapes):
         return "host"
     if all(shape["track"] is not None and shape["tid"] is None for shape in shapes):

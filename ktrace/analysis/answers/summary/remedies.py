@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 
 from ktrace.analysis.work.findings import OF_ROCM, Finding, of_profiler
 from ktrace.analysis.work.gaps import HOST_CLASSES, NO_SPAN
+from ktrace.tables import brief
 
 _COPIES = re.compile(r"(cuda|cu|hip)Memcpy\w*|aten::(copy_|to|_to_copy)$", re.A)
 _WAITS = re.compile(r"Synchronize\w{0,200}$|aten::(item|_local_scalar_dense|nonzero|is_nonzero|equal)$", re.A)
@@ -57,6 +58,11 @@ _NO_REASON = (
     "Record all calls and stream waits, including those of other processes on the device: no known call launched the "
     "work after these gaps, nothing that was recorded kept it waiting, or the host has no call in a long pause."
 )
+
+#: Where one gap is most of the time, what the launches or the operators do tells nothing.
+_PAUSE = "Find out what the CPU did in one gap of {}, which is most of it: --explain idle marks it on the timeline."
+
+_AFTER_WARM_UP = "Record steps after the first one: this is its warm-up."
 
 #: What the names of formats of web pages begin with.
 _OF_PAGES = ("webllm", "ort-web", "console")
@@ -153,6 +159,22 @@ _PEAK_OF = {
 }
 
 
+#: What a kernel of a product that computes without tensor cores, or with the slower of them, is called.
+_SIMT = re.compile(r"ampere_sgemm|cutlass_[89]\d_simt_sgemm", re.A)
+
+#: CUTLASS' kernels for tensor cores, with their numbers and how many of them are aligned.
+_TENSOR_OP = re.compile(r"cutlass\w*?_tensorop_(?:b?f16_)?([a-z]*)\w*?gemm\w*?_align(\d+)", re.A)
+_OF_16_BITS = re.compile(r"tensorop_(?:b?f16_|h\d)", re.A)
+
+_ALIGN = (
+    "Pad the sizes of its products to multiples of 16 bytes (8 numbers of 16 bits): its kernels are those for "
+    "unaligned data, which feed tensor cores more slowly."
+)
+_REDUCE = (
+    "Let its products use tensor cores, if less precision will do: bf16 or f16, or TF32 "
+    "(torch.set_float32_matmul_precision('high'))."
+)
+
 _INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
 
 
@@ -176,8 +198,12 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         for pattern, what in _BY_HOST:
             if is_much and pattern.search(host):
                 return what
+        if one.details.get("warm_up"):
+            return _AFTER_WARM_UP
         if one.code == "outside" or not isinstance(gaps, int):
             return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
+        if one.evidence and 2 * one.evidence[0].time_ns >= one.value:
+            return _PAUSE.format(brief(one.evidence[0].time_ns))
         if one.value <= _OF_LAUNCHES * gaps or _COMPILED.search(host):
             return of_profiler(_LAUNCH_BOUND_OF, formats) or _LAUNCH_BOUND
         if _COPIES.match(host):
@@ -187,13 +213,27 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         if not host or host == NO_SPAN or _STEP.match(host):
             return of_profiler(_PYTHON_OF, formats) or _PYTHON
         return f"Shorten what the host does in {host} between launches, or do it ahead of time in another thread."
+    names = [row.name for row in one.evidence]
     if one.code == "exposed.copies":
-        names = [row.name for row in one.evidence]
         told = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))
         return next(told, _OF_ANY_MEMORY)
     if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
         why = _LATE_TOGETHER if "late_ranks" in one.details else _UNBALANCED
         return f"{why} {_REMEDIES[one.code]}"
     if one.code.startswith("heaviest."):
+        for is_slow, what in ((_is_unaligned, _ALIGN), (_SIMT.search, _REDUCE)):
+            if names and all(map(is_slow, names)):
+                return what
         return _INSIDE if "inside" in askable else of_profiler(_PEAK_OF, formats) or _HEAVIEST
+    if one.code == "idle.host_synchronised" and 2 * float(one.details.get("host_time_ns") or 0) >= one.value:
+        host = str(one.details["host_was_in"])
+        return next((_BY_CLASS[name] for name, pattern in HOST_CLASSES.items() if pattern.search(host)), _NO_WAIT)
     return _REMEDIES.get(one.code, "")
+
+
+def _is_unaligned(kernel: str) -> bool:
+    """Whether it is a kernel of CUTLASS for data of which fewer than 16 bytes are aligned."""
+    match = _TENSOR_OP.search(kernel)
+    if match is None or match[1] not in ("s", "h"):  # others are of 8 or 64 bits
+        return False
+    return int(match[2]) * (2 if _OF_16_BITS.search(kernel) else 4) < 16

@@ -228,7 +228,8 @@ class Summary(Framed):
     def unsteady(self) -> list[Unsteady]:
         """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps.
 
-        Of several sources, those steps that all have: another average isn't of the same work.
+        Of several sources, those steps that all have: another average isn't of the same work. A coarse clock tells
+        nothing of what differs by one of its steps.
         """
         often = np.array([use.count for use in self.step_use], np.int64)
         joint = np.flatnonzero((often == often.max(initial=0)) | (len(self.sources) == 1))
@@ -237,7 +238,12 @@ class Summary(Framed):
         )
         labels = [self.steps[place] for place in joint.tolist()]
         differing = unsteady_steps(self.of_steps("wall")[joint], spans, compute, beside, labels)
-        return [one._replace(slow=np.bincount(joint[one.slow], minlength=len(often)) > 0) for one in differing]
+        finest = max((one.value for one in self.checks if one.code == "check.times_quantised"), default=0.0)
+        return [
+            one._replace(slow=np.bincount(joint[one.slow], minlength=len(often)) > 0)
+            for one in differing
+            if one.time - one.others > finest
+        ]
 
     def of_steps(self, name: str) -> Float64:
         """A time of `StepUse` in ns of each step, averaged over its occurrences."""

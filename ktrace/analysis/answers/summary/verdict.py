@@ -123,7 +123,7 @@ def losses(findings: Sequence[Finding]) -> tuple[str, list[Loss]]:
     look = Said.of(findings).look[:_LOOK]
     lines: list[Loss] = []
     for one in look:
-        of = f" (of {one.of})" if one.of != look[0].of else ""
+        of = f" (of {one.of})" if one.of not in (look[0].of, "the recording") else ""
         remedy = "" if one.remedy in {line.remedy for line in lines} else one.remedy
         lines.append(Loss(_percent(one), brief(one.value), f"{_in_words(one)}{of}", remedy, unknown_of(one, findings)))
     return look[0].of if look else "", lines
@@ -277,7 +277,8 @@ def _place(one: Finding) -> str:
         whose = "CPU" if one.details.get("host_recorded", True) else "time"
         ends = (("before_ns", "before the first"), ("after_ns", "after the last"))
         where = [words for key, words in ends if float(one.details[key] or 0) >= _ONE_END * one.value]
-        return f"the {whose} {' and '.join(where)} device work"
+        once = "" if one.details.get("steps", 1) else ", once in the recording"
+        return f"the {whose} {' and '.join(where)} device work{once}"
     return _PLACES[str(one.details.get("cause", "unknown"))]
 
 

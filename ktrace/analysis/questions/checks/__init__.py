@@ -145,6 +145,16 @@ CHECKS: dict[str, Check] = {
         "Record again with a profiler whose clock follows the device's: a newer driver and profiler. --repair-clock "
         "moves the device's times by the smallest shift that repairs it.",
     ),
+    "starts_late": Check(
+        "some work starts soon after its call, where the device is idle",
+        lambda one: (
+            f"All {one.value:,.0f} device activities after gaps start {_time(one, 'late_ns')} or more after their "
+            "call, nearly all by the same: the device's clock is late by about that, or what held them isn't recorded"
+        ),
+        ("idle.host", "idle.launch", "idle.dependency", "outside"),
+        ("little",),
+        "Record a synchronisation at the end, which tells how late the clock is, or with a newer driver and profiler.",
+    ),
     "work_outlasts_wait": Check(
         "a call that waits for a device returns after the work that it waits for",
         lambda one: (
@@ -178,7 +188,10 @@ CHECKS: dict[str, Check] = {
     "stream_overlaps": Check(
         "the work of one stream runs one after the other",
         lambda one: (
-            f"{_of(one)} device activities start before the one before them on their stream has ended, "
+            f"{one.details['twice']:,} of {one.whole or 0:,.0f} device activities are there twice, with the same "
+            "times: counts and totals are too high"
+            if "twice" in one.details
+            else f"{_of(one)} device activities start before the one before them on their stream has ended, "
             f"{_time(one, 'overlap_ns')} in all: durations are wrong, or several streams are recorded as one"
         ),
         (),
@@ -259,6 +272,16 @@ CHECKS: dict[str, Check] = {
         ("busy", "idle", "exposed", "little", "outside"),
         ("heaviest",),
         "Record a few whole steps after the warm-up.",
+    ),
+    "kernels_serialised": Check(
+        "kernels run as they do without the profiler",
+        lambda one: (
+            f"Counters were collected of {one.value:,.0f} kernels, which the profiler runs one by one for that: the "
+            "time between them isn't the program's"
+        ),
+        ("idle", "exposed", "straggler", "outside"),
+        ("heaviest", "busy", "little"),
+        "Record without counters (rocprofv3: without --pmc) to know what is lost between kernels.",
     ),
     "ranks_missing": Check(
         "all ranks of a group are there",

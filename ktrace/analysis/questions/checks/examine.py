@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMPUTE
 from ktrace.analysis.work.findings import OF_ROCM, SHOWN, Evidence, Finding, longest, of_profiler
-from ktrace.analysis.work.gaps import Pause, calls_of_setup, silence_of
+from ktrace.analysis.work.gaps import Pause, calls_of_setup, gaps_of, silence_of
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
@@ -112,8 +113,18 @@ _WAITS = re.compile(r"Synchronize", re.I)
 def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
     for find in (
-        *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _idle_waits, _overlaps),
-        *(_graphs_whole, _disjoint, _little_recorded, _quantised),
+        *(
+            _runs_apart,
+            _not_set,
+            _as_duration,
+            _made_up,
+            _before_calls,
+            _starts_late,
+            _after_waits,
+            _idle_waits,
+            _overlaps,
+        ),
+        *(_graphs_whole, _disjoint, _little_recorded, _quantised, _serialised),
     ):
         yield from find(recording)
 
@@ -153,6 +164,30 @@ def _before_calls(recording: Recording) -> Iterator[Finding]:
         some = early > TOLERANCE
         found.add(events, known[some], early[some], len(known))
     yield from found.finding("cause_after_effect", "early_ns")
+
+
+#: So much work after gaps of so many ns tells that a clock is late, if no work at all begins sooner than this after
+#: its call, and half of that after gaps no later than so many times as long.
+_AFTER_GAPS, _GAP, _LATE, _ALIKE_LATE = 16, 10_000, 100_000, 1.25
+
+
+def _starts_late(recording: Recording) -> Iterator[Finding]:
+    """Work that found its device idle, all of which begins long after its call, and by nearly the same time."""
+    found = _Violations(recording.work)
+    least = np.iinfo(np.int64).max
+    for events in recording.work.each():
+        joined, gaps = np.flatnonzero(events.call >= 0), gaps_of(events)
+        rows = gaps.after[(gaps.length >= _GAP) & (gaps.call >= 0)]
+        if len(rows) < _AFTER_GAPS:
+            continue
+        calls, call = events.calls, events.call
+        lag = events.ts - calls["ts"][call] - np.maximum(calls["dur"][call], 0)
+        first = int(lag[joined].min())
+        if first >= _LATE and float(np.median(lag[rows])) <= _ALIKE_LATE * first:
+            found.add(events, rows, lag[rows], len(rows))
+            least = min(least, first)
+    for one in found.finding("starts_late", "late_ns"):
+        yield replace(one, details={"late_ns": least})
 
 
 def _after_waits(recording: Recording) -> Iterator[Finding]:
@@ -303,7 +338,7 @@ def _operators(recording: Recording) -> Iterator[Finding]:
 
 def _overlaps(recording: Recording) -> Iterator[Finding]:
     """Kernels that begin before the kernel before them on their stream has ended."""
-    work = recording.work
+    work, twice = recording.work, 0
     found = _Violations(work)
     stream, streams = work.by_shape(stream_of)
     named = np.array([shape["kind"] == "kernel" and shape["stream"] is not None for shape in work.shapes], np.bool_)
@@ -315,7 +350,15 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
         some = same & (over > TOLERANCE)
         found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
-    yield from found.finding("stream_overlaps", "overlap_ns", total=True)
+        alike = (np.diff(column[order]) == 0 for column in (events.ts, events.dur, events.shape))
+        twice += int(np.count_nonzero(some & np.logical_and.reduce([*alike])))
+    for one in found.finding("stream_overlaps", "overlap_ns", total=True):
+        is_twice = 2 * twice > one.value
+        yield replace(one, details={**one.details, "twice": twice}, remedy=_ONCE) if is_twice else one
+
+
+#: What to do about records that are there twice.
+_ONCE = "Give each record once: the profiler wrote them twice, or a trace was added to itself."
 
 
 #: Where nothing else tells them apart, two runs lie further apart than this, in ns, if the host was recorded, else than
@@ -533,6 +576,21 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
         yield Finding(_LITTLE, "time", busy, "ns", span, "the recording", {}, None, details)
 
 
+#: Profilers that run kernels one by one while they count, and so many kernels that don't overlap tell that they did.
+_COUNTING, _ONE_BY_ONE = (*OF_ROCM, "nvprof", "nvvp"), 16
+
+
+def _serialised(recording: Recording) -> Iterator[Finding]:
+    """Kernels of which a profiler counted something, none of which overlaps with another."""
+    is_counted = recording.gathered.has_kernel_counters
+    if not is_counted or not all(one.startswith(_COUNTING) for one in _formats(recording)):
+        return
+    kernels = [events.dur[events.roles == COMPUTE] for events in recording.work.each()]
+    count, total = sum(map(len, kernels)), sum(int(durations.sum()) for durations in kernels)
+    if count >= _ONE_BY_ONE and sum(use.compute for use in recording.devices) >= NEARLY_ALL * total:
+        yield Finding(PREFIX + "kernels_serialised", "kernels", count, "count")
+
+
 def _set_up(events: Events, recording: Recording) -> int:
     """How long calls that set something up took before the first work of a source."""
     spans = recording.gathered.spans.for_source(events.source)
@@ -562,9 +620,9 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
     known = [entry.facts for entry in recording.gathered.catalog.of("source")]
     sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
     ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
-    communicating = sum(use.communication > 0 for use in recording.devices)
+    communicating = [use for use in recording.devices if use.communication]
     if not sizes and len(ranks) < 2:
-        if communicating == 1:
+        if len(communicating) == 1 and communicating[0].exposed_communication:
             yield Finding(PREFIX + "ranks_missing", "ranks", 1, "count", None, "the group")
         return
     if len(sizes) != 1 or not 0 < len(ranks) < (size := sizes.pop()):
@@ -591,8 +649,8 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
     lost = queued = launches = copies = 0
     shown: list[Evidence] = []
     for source in gathered.spans.sources:
-        if source in gathered.unset:
-            continue  # the work is there, without its time
+        if source in gathered.unset or source in gathered.repeated:
+            continue  # the work is there, without its time or in another source
         spans = gathered.spans.for_source(source)
         rows = _calls_named(spans, gathered, _LAUNCHES.search)
         if work.is_on_devices and source in work.rows.sources:

@@ -63,7 +63,8 @@ def _matching(answer: CollectivesAnswer, table: CollectiveTable, parted: int) ->
     if parted:
         yield f"{parted:,} rows don't overlap in time with their counterparts: they aren't matched."
     if table.way and answer.joint:
-        yield "There are no sequence numbers: collectives are matched by their position on each rank."
+        how = "times, as ranks lack some" if table.by_time else "position on each rank"
+        yield f"There are no sequence numbers: collectives are matched by their {how}."
     sizes = [kind.ranks for kind in table.kinds if kind.ranks and kind.joint]
     if answer.joint and max(sizes, default=0) > len(table.ranks):
         yield f"Groups have up to {max(sizes):,} ranks, of which {len(table.ranks):,} are here: others may come later."
@@ -114,6 +115,9 @@ _PARTS = 4
 #: So many ranks at most are late together, each as steadily as this (in standard errors), and last in this part of all.
 _TOGETHER, _STEADILY, _NEARLY_ALL = 4, 8.0, 0.95
 
+#: Another rank is as late if it waits less than this part of what the first one does, who waits longest.
+_AS_LATE = 0.25
+
 #: More sizes of one operation and group become classes, each four times as large as the one before.
 _SIZES = 8
 
@@ -160,6 +164,7 @@ class CollectivesQuestion:
             answer.steady, answer.late = _steadiness(late_by), _late(table, arrivals, rank)
             answer.part = _late_part(table, arrivals, late, rows, late_by, work)
             answer.late_together = _late_together(table, arrivals, names)
+            answer.as_late = _is_another_as_late(table, arrivals, rank)
         return {NAME: answer}
 
     def waits(self, work: Work) -> dict[str, tuple[Int64, Int64]]:
@@ -371,6 +376,19 @@ def _late_together(table: CollectiveTable, arrivals: _Arrivals, names: list[str]
     chosen = sorted(rank for rank, by in late.items() if 2 * by >= max(late.values()))
     is_told = 1 < len(chosen) <= len(names) // 2 and often[chosen].sum() >= _NEARLY_ALL * len(last)
     return tuple(names[rank] for rank in chosen) if is_told else ()
+
+
+def _is_another_as_late(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> bool:
+    """Whether another rank begins nearly as late where this one is last, so that the others wait for both."""
+    if arrivals.last is None or arrivals.skew is None or arrivals.wait is None:
+        return False
+    others = np.flatnonzero(arrivals.waits & (table.rank != rank))
+    others = others[arrivals.last[table.joint[others]] == rank]
+    joint = np.unique(table.joint[others])
+    if not len(joint):
+        return False
+    least, _ = extremes(table.joint[others], arrivals.wait[others])
+    return float(np.median(least[joint])) < _AS_LATE * float(np.median(arrivals.skew[joint]))
 
 
 def _late_part(

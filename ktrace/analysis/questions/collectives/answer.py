@@ -96,7 +96,8 @@ class CollectivesAnswer(msgspec.Struct):
     number of collectives found on several ranks, `alone` the number of rows without a counterpart. `steady`
     is how steadily the straggler is late, `late` are the collectives of its own that others waited longest for. `hangs`
     are the collectives that don't end. `part` are the steps in which the straggler is late, if it isn't in the others.
-    `late_together` are ranks all of which are late, if one of them is last in nearly each collective.
+    `late_together` are ranks all of which are late, if one of them is last in nearly each collective, and `as_late`
+    tells that another rank is nearly as late as the straggler wherever that is last.
     """
 
     collectives: list[CollectiveUse] = msgspec.field(default_factory=list)
@@ -111,6 +112,7 @@ class CollectivesAnswer(msgspec.Struct):
     hangs: list[Hang] = msgspec.field(default_factory=list)
     part: LatePart | None = None
     late_together: tuple[str, ...] = ()
+    as_late: bool = False
 
     @property
     def straggler(self) -> RankUse | None:

@@ -63,7 +63,8 @@ class CollectiveKind(NamedTuple):
 class CollectiveTable(msgspec.Struct):
     """The collectives with an end. `rank` and `kind` are indices of `ranks` and `kinds`; `size` and `seq` are -1 where
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
-    these were found (`ktrace.stages.align.collectives`). `of_calls` tells that these are calls of the host.
+    these were found (`ktrace.stages.align.collectives`), `by_time` that some were by their times.
+    `of_calls` tells that these are calls of the host.
     `unfinished` is the number of those without an end, `confused` of those with the same number that turned out to
     differ. `id` and `own` are the ids of the rows, and their begin on the clock of the source; `fact` is the number of
     what the arguments state (`CollectiveRows.facts`).
@@ -85,6 +86,7 @@ class CollectiveTable(msgspec.Struct):
     of_calls: bool
     way: int = 0
     confused: int = 0
+    by_time: bool = False
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -293,7 +295,37 @@ def align(table: CollectiveTable, catalog: Catalog) -> Clocks:
             table.part(np.ones(len(table), np.bool_))
         return Clocks("unknown", clocks.ends)
     table.part(apart)
+    if table.way and apart.any():
+        _join_by_time(table, ~_is_whole(table))
     return clocks
+
+
+def _is_whole(table: CollectiveTable) -> Bools:
+    """Which rows have a counterpart on as many ranks as any."""
+    ranks = np.bincount(table.joint[table.joint >= 0], minlength=1)
+    whole: Bools = (table.joint >= 0) & (ranks[table.joint] == ranks.max())
+    return whole
+
+
+def _join_by_time(table: CollectiveTable, some: Bools) -> None:
+    """Finds the counterparts of some rows whose positions don't tell them, since a rank lacks the record of one.
+
+    Collectives of one kind that run at the same time on several ranks are the same one, if they are of one size.
+    """
+    number = int(table.joint.max(initial=UNKNOWN))
+    rows = np.flatnonzero(table.of_kinds([kind.waits for kind in table.kinds]) & some)
+    latest: dict[tuple[int, int], tuple[int, int, set[int]]] = {}  # by kind and size: number, first end, ranks
+    columns = (one[rows[np.argsort(table.end[rows], kind="stable")]] for one in (table.kind, table.size, table.rank))
+    rows = rows[np.argsort(table.end[rows], kind="stable")]
+    for row, kind, size, rank in zip(rows.tolist(), *(one.tolist() for one in columns), strict=True):
+        last = latest.get((kind, size))
+        if last is None or rank in last[2] or int(table.ts[row]) >= last[1]:
+            number += 1
+            last = latest[kind, size] = (number, int(table.end[row]), set())
+        last[2].add(rank)
+        table.joint[row] = last[0]
+    table.by_time = True
+    table.part(np.zeros(len(table), np.bool_))
 
 
 def _decided(table: CollectiveTable, waits: Bools, recorded: Int64, sources: list[str], catalog: Catalog) -> Clocks:
@@ -311,6 +343,8 @@ def _decided(table: CollectiveTable, waits: Bools, recorded: Int64, sources: lis
     ends = _ends(table, waits)
     if related and (ends is None or ends <= _GOOD):
         return Clocks("unix", ends)
+    if related and table.way and (by_time := _by_time(table)) is not None:
+        return Clocks("unix", by_time)
     fitted = _fits(table, waits, recorded, which, sources)
     if fitted is None:
         return Clocks("unix" if related else "unknown", ends)
@@ -327,6 +361,26 @@ def _decided(table: CollectiveTable, waits: Bools, recorded: Int64, sources: lis
         return Clocks("collective", better, source, far[source])
     _move(table, recorded, which, sources, unix)
     return Clocks("unix", ends)
+
+
+#: By this part of the time from one collective to the next, their ends differ where clocks tell which is which.
+_TELLS = 0.05
+
+
+def _by_time(table: CollectiveTable) -> float | None:
+    """By how much ends differ once collectives are matched by their time, as ranks have unequally many of a kind."""
+    waits = table.of_kinds([kind.waits for kind in table.kinds])
+    kinds = np.unique(table.kind[waits])
+    counts = [np.bincount(table.rank[waits & (table.kind == kind)], minlength=len(table.ranks)) for kind in kinds]
+    if all(len({*count[count > 0].tolist()}) <= 1 for count in counts):
+        return None
+    by_position = table.joint.copy()
+    _join_by_time(table, waits)
+    ends = _ends(table, waits & (table.joint >= 0))
+    if ends is not None and ends <= max(_GOOD, _TELLS * _spacing(table, waits)):
+        return ends
+    table.joint, table.by_time = by_position, False
+    return None
 
 
 def _spacing(table: CollectiveTable, waits: Bools) -> float:
