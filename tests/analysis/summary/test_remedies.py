@@ -57,6 +57,15 @@ def test_a_late_host_of_jax_is_told_jax_options(formats: tuple[str, ...]) -> Non
         assert (of_torch in said, of_jax in said) == (not is_jax, is_jax)
 
 
+@pytest.mark.parametrize("formats", [("nsys",), ("rocprofv3", "rpd"), ("nsys", "kineto"), ("kineto",)])
+def test_programs_in_any_language_are_told_more_than_options_of_torch(formats: tuple[str, ...]) -> None:
+    is_any = "kineto" not in formats
+    for one in (late(""), late("", value=10 * 1000), late("cudaMemcpy"), late("cudaStreamSynchronize")):
+        said = remedy(one, formats=formats)
+        assert said and ("(in PyTorch: " in said or "NVTX or ROCTX" in said) is is_any, said
+    assert remedy(late("cudaMalloc"), formats=formats) == remedy(late("cudaMalloc"))
+
+
 @pytest.mark.parametrize("words", BY_HOST)
 def test_a_remedy_is_that_of_what_the_host_was_in(words: str) -> None:
     for name in BY_HOST[words]:

@@ -109,7 +109,7 @@ _BY_MEMORY = (
     ),
     (
         re.compile(r"pageable", re.I),
-        f"Use pinned memory: copies of pageable memory block the host. {_WITH_KERNELS}, with non_blocking=True.",
+        f"Use pinned memory: copies of pageable memory block the host. {_WITH_KERNELS} (PyTorch: non_blocking=True).",
     ),
 )
 _OF_ANY_MEMORY = f"{_WITH_KERNELS}; to and from the host use pinned memory."
@@ -127,21 +127,6 @@ _MUCH = 0.1
 #: them shows.
 FEWEST_LAUNCHES = 10
 _WITHOUT_PATTERN = ("idle", "idle.unknown", "idle.dependency", "idle.setup", "straggler", "exposed.copies")
-
-#: What the names of formats of XLA's profiler begin with: JAX compiles whole steps, and has no options of torch.
-_OF_XLA = ("xplane", "xprof")
-_LAUNCH_BOUND_OF: dict[tuple[str, ...], str] = {
-    _OF_XLA: (
-        "Launch less often: larger batches, or more of a step in one jax.jit; on GPUs XLA can launch it as "
-        "graphs (XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL)."
-    )
-}
-_PYTHON_OF: dict[tuple[str, ...], str] = {
-    _OF_XLA: (
-        "Look for your own code between the compiled functions of a step (jax.profiler.TraceAnnotation; py-spy), and "
-        "move logging, checks and data preparation out of it."
-    )
-}
 
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
@@ -178,41 +163,56 @@ _REDUCE = (
 _INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
 
 
+#: What is said of programs that aren't of PyTorch, or needn't be, instead: JAX compiles whole steps, and has none of
+#: PyTorch's options; NVIDIA's and AMD's profilers record programs in any language.
+_OF_PROGRAMS: dict[tuple[str, ...], dict[str, str]] = {
+    ("xplane", "xprof"): {
+        _LAUNCH_BOUND: (
+            "Launch less often: larger batches, or more of a step in one jax.jit; on GPUs XLA can launch it as "
+            "graphs (XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL)."
+        ),
+        _PYTHON: (
+            "Look for your own code between the compiled functions of a step (jax.profiler.TraceAnnotation; py-spy), "
+            "and move logging, checks and data preparation out of it."
+        ),
+    },
+    (*OF_ROCM, "nsys", "nvprof", "nvvp"): {
+        _LAUNCH_BOUND: (
+            "Launch less often: larger batches, fused kernels, CUDA or HIP graphs (in PyTorch: torch.compile with "
+            "mode='reduce-overhead')."
+        ),
+        _NO_WAIT: (
+            "Don't wait between launches: copy asynchronously, from pinned memory, and synchronise once, when a result "
+            "is needed (in PyTorch: no .item(), .cpu() or print of values there)."
+        ),
+        _BLOCKING: (
+            "Copy asynchronously, from pinned memory (in PyTorch: non_blocking=True): other copies block the host "
+            "until they are done."
+        ),
+        _PYTHON: (
+            "Look for your own code between the launches (ranges of NVTX or ROCTX, samples of the CPU), and move "
+            "logging, checks and data preparation out of it."
+        ),
+    },
+}
+
+
 def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = (), launches: int | None = None) -> str:
     """What to do about a finding that is worth a look, of an input that can answer these questions."""
-    if not one.look:
-        return ""
     is_few = launches is not None and launches < FEWEST_LAUNCHES and one.details.get("host_recorded", True)
-    if is_few and one.code not in _WITHOUT_PATTERN and not one.code.startswith("heaviest."):
+    if not one.look or (is_few and one.code not in _WITHOUT_PATTERN and not one.code.startswith("heaviest.")):
         return ""
+    said = _remedy(one, askable, formats)
+    return (of_profiler(_OF_PROGRAMS, formats) or {}).get(said, said)
+
+
+def _remedy(one: Finding, askable: Container[str], formats: Sequence[str]) -> str:
     if one.code == "idle.unknown" and one.details.get("host_recorded"):
         return _NO_REASON
     if one.code in ("idle", "idle.unknown"):
         return of_profiler(_HOST_OF, formats) or _NOT_KNOWN
     if one.code in ("idle.host_late", "outside"):
-        # What to do about a host that is late: by what it was in, or how long the gaps are
-        if not one.details.get("host_recorded", True):
-            return _NOT_KNOWN
-        host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
-        is_much = float(one.details.get("host_time_ns") or 0) >= _MUCH * one.value
-        for pattern, what in _BY_HOST:
-            if is_much and pattern.search(host):
-                return what
-        if one.details.get("warm_up"):
-            return _AFTER_WARM_UP
-        if one.code == "outside" or not isinstance(gaps, int):
-            return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
-        if one.evidence and 2 * one.evidence[0].time_ns >= one.value:
-            return _PAUSE.format(brief(one.evidence[0].time_ns))
-        if one.value <= _OF_LAUNCHES * gaps or _COMPILED.search(host):
-            return of_profiler(_LAUNCH_BOUND_OF, formats) or _LAUNCH_BOUND
-        if _COPIES.match(host):
-            return _BLOCKING
-        if _OPERATOR.match(host):
-            return _OPERATORS
-        if not host or host == NO_SPAN or _STEP.match(host):
-            return of_profiler(_PYTHON_OF, formats) or _PYTHON
-        return f"Shorten what the host does in {host} between launches, or do it ahead of time in another thread."
+        return _of_late_host(one)
     names = [row.name for row in one.evidence]
     if one.code == "exposed.copies":
         told = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))
@@ -229,6 +229,32 @@ def remedy(one: Finding, askable: Container[str] = (), formats: Sequence[str] = 
         host = str(one.details["host_was_in"])
         return next((_BY_CLASS[name] for name, pattern in HOST_CLASSES.items() if pattern.search(host)), _NO_WAIT)
     return _REMEDIES.get(one.code, "")
+
+
+def _of_late_host(one: Finding) -> str:
+    """What to do about a host that is late: by what it was in, or how long the gaps are."""
+    if not one.details.get("host_recorded", True):
+        return _NOT_KNOWN
+    host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
+    is_much = float(one.details.get("host_time_ns") or 0) >= _MUCH * one.value
+    for pattern, what in _BY_HOST:
+        if is_much and pattern.search(host):
+            return what
+    if one.details.get("warm_up"):
+        return _AFTER_WARM_UP
+    if one.code == "outside" or not isinstance(gaps, int):
+        return _REMEDIES["outside"] if one.details.get("steps", 1) else ""
+    if one.evidence and 2 * one.evidence[0].time_ns >= one.value:
+        return _PAUSE.format(brief(one.evidence[0].time_ns))
+    if one.value <= _OF_LAUNCHES * gaps or _COMPILED.search(host):
+        return _LAUNCH_BOUND
+    if _COPIES.match(host):
+        return _BLOCKING
+    if _OPERATOR.match(host):
+        return _OPERATORS
+    if not host or host == NO_SPAN or _STEP.match(host):
+        return _PYTHON
+    return f"Shorten what the host does in {host} between launches, or do it ahead of time in another thread."
 
 
 def _is_unaligned(kernel: str) -> bool:
