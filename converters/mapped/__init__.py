@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.headings import heading, is_time
 
 #: Bytes and lines at the beginning of a file that may show a table, and the fewest columns that one has.
 _HEAD, _LINES, _FEWEST = 4096, 3, 3
@@ -24,7 +25,7 @@ _TIME = re.compile(rb"\d\s{0,4}[\[(]?(?:[num]|\xc2\xb5|\xce\xbc|milli|micro|nano
 
 
 def probe(sample: Sample) -> Match | None:
-    """STATED with a mapping; SHAPE for JSON lines whose keys state a name and a time.
+    """STATED with a mapping; SHAPE for JSON objects, in lines or in a list, whose keys state a name and a time.
 
     SUFFIX for lines of one form with a name and a time. NEAR for lines with the same number of separators, or of other
     JSON objects.
@@ -39,9 +40,11 @@ def probe(sample: Sample) -> Match | None:
         from .guess import stated_mapping
 
         if mapping := stated_mapping(sample, sample.name):
-            return Match(Score.SHAPE, f"lines of JSON objects whose keys state {', '.join(mapping.cells)}")
-        near = Match(Score.NEAR, "lines of JSON objects, without a mapping of their keys")
+            return Match(Score.SHAPE, f"has lines of JSON objects whose keys state {', '.join(mapping.cells)}")
+        near = Match(Score.NEAR, "has lines of JSON objects, without a mapping of their keys")
         return near if len(lines) > 1 else None
+    if sample.is_json:
+        return _of_list(sample)
     if len(lines) < 2:
         return None
     for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
@@ -50,6 +53,22 @@ def probe(sample: Sample) -> Match | None:
             near = Match(Score.NEAR, f"a table with {word}, without a mapping of its columns")
             return _of_lines(sample) or near
     return _of_lines(sample)
+
+
+def _of_list(sample: Sample) -> Match | None:
+    """SHAPE for a list of objects, if a key of the first has a unit of time and all state a name and a time."""
+    from .guess import stated_mapping
+    from .heads import objects
+
+    listed, records = objects(sample)
+    if listed is None or not any(is_time(heading(key).unit) for key in (records[0] if records else ())):
+        return None
+    mapping = stated_mapping(sample, sample.name)
+    return (
+        Match(Score.SHAPE, f"has a list of JSON objects whose keys state {', '.join(mapping.cells)}")
+        if mapping
+        else None
+    )
 
 
 def _of_lines(sample: Sample) -> Match | None:

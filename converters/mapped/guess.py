@@ -185,7 +185,9 @@ def _layout(head: Head) -> str:
     if head.printed:
         return f"a printed table, {len(head.columns)} columns, headings in line {head.line}"
     if head.dialect is None:
-        return f"a JSON object in each line, {len(head.columns)} keys"
+        of = "a JSON object in each line" if head.listed is None else "a list of JSON objects"
+        of = f"JSON objects in the list {head.listed}" if head.listed else of
+        return f"{of}, {len(head.columns)} keys"
     word = {",": "commas", "\t": "tabs", ";": "semicolons"}[head.dialect.separator]
     return f"a table separated by {word}, {len(head.columns)} columns, headings in line {head.line}"
 
@@ -196,7 +198,7 @@ def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
     if head.printed:
         cells = list(head.printed)
     elif head.dialect is None:
-        records = list(objects(sample))
+        _, records = objects(sample)
         parts = [
             cell_texts(pa.array([member(it, name) for it in records], pa.binary())).to_pylist() for name in head.columns
         ]

@@ -6,8 +6,11 @@ Finds the columns there that a mapping names.
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -126,15 +129,17 @@ _LINES, _OBJECTS = 400, 200
 
 @dataclass(frozen=True)
 class Head:
-    """The columns of a table: their names, the line of the headings, the dialect; None for JSON lines.
+    """The columns of a table: their names, the line of the headings, the dialect; None for JSON objects.
 
-    `printed` are the cells of the first rows, by columns, if the table is printed rather than separated.
+    `printed` are the cells of the first rows, by columns, if the table is printed rather than separated. `listed` is
+    the key of the list that has the objects, "" for a document that is a list, None for objects in lines.
     """
 
     columns: tuple[str, ...]
     line: int
     dialect: Dialect | None
     printed: tuple[tuple[str, ...], ...] = ()
+    listed: str | None = None
 
     @property
     def where(self) -> str:
@@ -143,24 +148,53 @@ class Head:
 
 
 def is_json(sample: Sample) -> bool:
-    """Whether the file consists of JSON objects, one to a line, rather than of cells with separators."""
-    return next((line.startswith("{") for line in sample.lines if line.strip()), sample.head.startswith(b"{"))
+    """Whether the file consists of JSON objects rather than of cells with separators."""
+    return sample.is_json or next((line.startswith("{") for line in sample.lines if line.strip()), False)
 
 
-def objects(sample: Sample) -> Iterator[Record]:
-    """Yields the first objects of the head."""
-    decode = msgspec.json.Decoder(Record).decode
-    for line in sample.lines[:_OBJECTS]:
+_RECORD, _DECODER, _BETWEEN = msgspec.json.Decoder(Record), json.JSONDecoder(), re.compile(r"\s{0,200},\s{0,200}(?=\{)")
+#: The first list of objects of a document: itself, or a member of it.
+_LIST = re.compile(r'(?:"(?P<key>[^"\\]{1,200})"\s{0,20}:\s{0,20}|\A\s{0,200})\[\s{0,200}(?=\{)')
+
+
+def objects(sample: Sample) -> tuple[str | None, list[Record]]:
+    """The first objects of the head: those in most of its lines, or of a list, with the key of that list."""
+    in_lines: list[Record] = []
+    lines = [line for line in sample.lines[:_OBJECTS] if line.strip()]
+    for line in lines:
+        with suppress(*NOT_JSON):
+            in_lines.append(_RECORD.decode(line.encode()))
+    are_lines = 2 * len(in_lines) > len(lines)
+    text = sample.text or ""
+    start = None if are_lines and len(lines) > 1 else _LIST.search(text)
+    if start is None or (start["key"] is not None and not _is_outermost(text[: start.start()])):
+        return None, in_lines if are_lines else []
+    return start["key"] or "", [*_elements(text, start.end())]
+
+
+def _is_outermost(above: str) -> bool:
+    """Whether what follows is a member of the document itself."""
+    return above.count("{") - above.count("}") == 1 and above.count("[") == above.count("]")
+
+
+def _elements(text: str, at: int) -> Iterator[Record]:
+    """The objects of a list from there on, as far as they are whole."""
+    for _ in range(_OBJECTS):
         try:
-            yield decode(line.encode())
-        except NOT_JSON:
-            continue
+            _, end = _DECODER.raw_decode(text, at)
+            yield _RECORD.decode(text[at:end].encode())
+        except (ValueError, RecursionError, *NOT_JSON):
+            return
+        if not (comma := _BETWEEN.match(text, end)):
+            return
+        at = comma.end()
 
 
 def _keys(sample: Sample) -> Head | None:
-    """Returns the keys of JSON lines, None if no line is an object."""
-    keys = dict.fromkeys(key for record in objects(sample) for key in paths_in(record))
-    return Head(tuple(keys), 1, None) if keys else None
+    """Returns the keys of JSON objects, None if there are none."""
+    listed, records = objects(sample)
+    keys = dict.fromkeys(key for record in records for key in paths_in(record))
+    return Head(tuple(keys), 1, None, listed=listed) if keys else None
 
 
 def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:
@@ -206,7 +240,7 @@ def no_table(path: str, remedy: str = "") -> InputError:
     return InputError(
         "has no table that a mapping could describe",
         path=path,
-        expected="headings above rows, separated (CSV, TSV) or printed, or a JSON object in each line",
+        expected="headings above rows, separated (CSV, TSV) or printed, or JSON objects, one to a line or in a list",
         remedy=remedy or "ktrace info FILE shows what it is",
     )
 

@@ -1,6 +1,7 @@
-"""Lines of JSON objects as blocks of columns: text for the columns of a mapping, JSON text for all others.
+"""JSON objects, one to a line or in a list, as blocks of columns: text for the columns of a mapping, else JSON text.
 
     {"op":"gemm","span":{"begin":12.5},"gpu":0}      op: gemm   span.begin: 12.5   gpu: 0
+    {"host":"a","runs":[{"op":"gemm","ms":12.5}]}    op: gemm   ms: 12.5           of the list "runs"
 
 Numbers stay as the file writes them: no time passes through a float. `a.b` is the member b of the object a, unless the
 line has a key "a.b"; an object with members that aren't mapped stays an argument as a whole.
@@ -25,8 +26,9 @@ from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block, is_sparse
 from ktrace.kit.columnar.dictionaries import by_distinct, is_utf8, no_gc
+from ktrace.kit.text.json_items import json_items, plain_value
 from ktrace.kit.text.lines import LineAccount
-from ktrace.model.json_text import NOT_JSON
+from ktrace.model.json_text import NOT_JSON, dump_json
 
 #: Bytes of lines that are decoded at once.
 CHUNK = 1 << 20
@@ -62,7 +64,8 @@ class JsonLines(LineAccount):
                 with no_gc():
                     records, numbers = self._decoded(lines, last=not coming)
                 for part in self._parts(records, 0, len(records)):
-                    yield Block("line", pa.array(numbers[part], pa.int64()), self._blocks(records[part]))
+                    columns = _columns(records[part], self._columns)
+                    yield Block("line", pa.array(numbers[part], pa.int64()), columns)
                 self._line += len(lines)
                 lines = coming
         self._report.bytes.open -= 1
@@ -126,25 +129,48 @@ class JsonLines(LineAccount):
         self._report.issue("encoding", f"line {number}")
         return line.decode("utf-8", "replace").encode()
 
-    def _blocks(self, records: list[Record]) -> dict[str, pa.Array]:
-        """The columns of some objects."""
-        found: dict[str, pa.Array] = {}
-        for key in dict.fromkeys(chain.from_iterable(records)):
-            column = _values(records, key)
-            found[key] = cell_texts(column) if key in self._columns else _without_null(column)
-        for name in self._columns:
-            if name not in found and "." in name:
-                values = [member(record, name) for record in records]
-                found[name] = cell_texts(pa.array(values, pa.binary()))
-        for key in {name.partition(".")[0] for name in self._columns} & found.keys() - set(self._columns):
-            found[key] = self._without_mapped(key, found[key])
-        return found
 
-    def _without_mapped(self, key: str, column: pa.BinaryArray) -> pa.BinaryArray:
-        """The objects of a key; null for those all of whose members are mapped themselves."""
-        mapped = {name.removeprefix(f"{key}.") for name in self._columns if name.startswith(f"{key}.")}
-        whole = [text is None or not _is_mapped(text, mapped) for text in column.to_pylist()]
-        return pc.if_else(pa.array(whole), column, pa.scalar(None, pa.binary()))
+def element_blocks(source: Source, conversion: Conversion, columns: Iterable[str], key: str) -> Iterator[Block]:
+    """The objects in one list of a document in blocks: that below `key`, "" for a document that is a list."""
+    report, mapped = conversion.report, tuple(dict.fromkeys(columns))
+    records: list[Record] = []
+    numbers: list[int] = []
+    for item in json_items(source, report):
+        report.record()
+        if item.problem or not item.listed or item.key != key:
+            report.issue(item.problem or "unrecognised", item.where, item.text[:80] or "not in the list that is read")
+        elif not isinstance(item.value, dict):
+            report.issue("bad-record", item.where, "isn't a JSON object")
+        else:
+            records.append({name: msgspec.Raw(dump_json(plain_value(it)).encode()) for name, it in item.value.items()})
+            numbers.append(item.number)
+        if len(records) >= conversion.batch_rows:
+            yield Block("element", pa.array(numbers, pa.int64()), _columns(records, mapped))
+            records, numbers = [], []
+    if records:
+        yield Block("element", pa.array(numbers, pa.int64()), _columns(records, mapped))
+
+
+def _columns(records: list[Record], mapped: Sequence[str]) -> dict[str, pa.Array]:
+    """The columns of some objects; those that are `mapped` are cells."""
+    columns: dict[str, pa.Array] = {}
+    for key in dict.fromkeys(chain.from_iterable(records)):
+        column = _values(records, key)
+        columns[key] = cell_texts(column) if key in mapped else _without_null(column)
+    for name in mapped:
+        if name not in columns and "." in name:
+            values = [member(record, name) for record in records]
+            columns[name] = cell_texts(pa.array(values, pa.binary()))
+    for key in {name.partition(".")[0] for name in mapped} & columns.keys() - set(mapped):
+        columns[key] = _without_mapped(key, columns[key], mapped)
+    return columns
+
+
+def _without_mapped(key: str, column: pa.BinaryArray, mapped: Sequence[str]) -> pa.BinaryArray:
+    """The objects of a key; null for those all of whose members are mapped themselves."""
+    members = {name.removeprefix(f"{key}.") for name in mapped if name.startswith(f"{key}.")}
+    whole = [text is None or not _is_mapped(text, members) for text in column.to_pylist()]
+    return pc.if_else(pa.array(whole), column, pa.scalar(None, pa.binary()))
 
 
 def _are_objects(text: bytes, lines: int) -> bool:

@@ -14,7 +14,7 @@ from ktrace.model.batch import Batch
 from .guess import stated_mapping
 from .guess_lines import stated_lines
 from .heads import Fields, Head, head_for, no_column, resolved
-from .json_lines import JsonLines
+from .json_lines import JsonLines, element_blocks
 from .line_blocks import line_blocks
 from .printed import columns_of, printed_blocks
 from .rows import MappedRows
@@ -93,8 +93,15 @@ def _printed(source: Source, conversion: Conversion, mapping: ColumnMap, rows: M
 
 
 def _objects(source: Source, conversion: Conversion, head: Head, fields: Fields, rows: MappedRows) -> Iterator[Batch]:
-    """Yields the rows of JSON lines."""
-    for block in JsonLines(source, conversion, (column.own for column in fields.columns.values())):
+    """Yields the rows of JSON objects."""
+    columns = [column.own for column in fields.columns.values()]
+    listed = head.listed
+    blocks = (
+        JsonLines(source, conversion, columns)
+        if listed is None
+        else element_blocks(source, conversion, columns, listed)
+    )
+    for block in blocks:
         if batch := rows.batch(block, fields, 0):
             yield batch
 

@@ -14,12 +14,21 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.errors import AmbiguousFormat, DamagedInput, InputError, KtraceError, StrictFailure, UsageError
+from ktrace.errors import (
+    AmbiguousFormat,
+    DamagedInput,
+    InputError,
+    KtraceError,
+    StrictFailure,
+    UnknownFormat,
+    UsageError,
+)
 from ktrace.input.detection import choose
 from ktrace.input.mapping import MAPPING_SUFFIX
 from ktrace.input.source import Source
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.selection import Selection
+from ktrace.report import Severity
 from ktrace.trace.trace import Trace
 
 COMMAS = SAMPLES / "mapped/decimal-commas-own-kinds-and-rows-without.csv"
@@ -116,6 +125,54 @@ def test_nested_objects_are_read_exactly() -> None:
     )
     threads = {row["name"]: (row["pid"], row["tid"]) for row in rows(trace, "catalog") if row["entity"] == "thread"}
     assert threads == {"loader 7": (41, 7)}
+
+
+ROWS = [{"kernel": "gemm", "time_ms": 1.5, "shape": {"m": 64}}, {"kernel": "norm", "time_ms": 0.25}]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    ("document", "skipped"),
+    [(ROWS, 0), ({"results": ROWS}, 0), ({"gpu": "x", "of": [1, 2], "results": ROWS, "note": {"a": [{}]}}, 4)],
+)
+def test_objects_in_a_list_are_rows(document: object, skipped: int, indent: int | None, tmp_path: Path) -> None:
+    """As a script writes its results; what is beside the list is reported."""
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(document, indent=indent))
+    trace = ktrace.read(path)
+    rows = trace.to_arrow()["summaries"].to_pylist()
+    assert [(row["name"], row["value"], row["unit"], row["kind"]) for row in rows] == [
+        ("gemm", 1_500_000, "ns", "kernel"),
+        ("norm", 250_000, "ns", "kernel"),
+    ]
+    assert json.loads(rows[0]["args"]) == {"shape": {"m": 64}}
+    assert trace.report.total(Severity.SKIP) == skipped and trace.report.read == len(rows) + skipped
+
+
+@pytest.mark.parametrize("batch_rows", [1, 1000])
+def test_parts_of_a_list_are_rows_of_one_table(batch_rows: int, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([{"kernel": f"k{at}", "time_us": at} for at in range(300)]))
+    with ktrace.open_batches(path, batch_rows=batch_rows) as batches:
+        values = [
+            value for batch in batches if batch.record == "summaries" for value in batch.column("value").to_pylist()
+        ]
+    assert values == [1_000 * at for at in range(300)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"kernel": "gemm", "time": 1.5}, {"kernel": "norm", "time": 0.25}],  # in what unit?
+        [{"user": "me", "age_s": 3}, {"user": "you", "age_s": 5}],
+        {"results": [1, 2, 3], "time_ms": 5},
+    ],
+)
+def test_other_documents_are_refused(document: object, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(document, indent=2))
+    with pytest.raises(UnknownFormat):
+        ktrace.read(path)
 
 
 def test_figures_of_tables_are_in_one_unit() -> None:

@@ -148,7 +148,7 @@ _PEAK_OF = {
 _SIMT = re.compile(r"ampere_sgemm|cutlass_[89]\d_simt_sgemm", re.A)
 
 #: CUTLASS' kernels for tensor cores, with their numbers and how many of them are aligned.
-_TENSOR_OP = re.compile(r"cutlass\w*?_tensorop_(?:b?f16_)?([a-z]*)\w*?gemm\w*?_align(\d+)", re.A)
+_TENSOR_OP = re.compile(r"cutlass\w{0,40}?_tensorop_(?:b?f16_)?([a-z]{0,9})\w{0,40}?gemm\w{0,90}?_align(\d{1,4})", re.A)
 _OF_16_BITS = re.compile(r"tensorop_(?:b?f16_|h\d)", re.A)
 
 _ALIGN = (
