@@ -15,13 +15,16 @@ import re
 from pathlib import Path
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.headings import heading, is_time
 
 #: Bytes and lines at the beginning of a file that may show a table, and the fewest columns that one has.
 _HEAD, _LINES, _FEWEST = 4096, 3, 3
 
 #: A number with a unit of time.
 _TIME = re.compile(rb"\d\s{0,4}[\[(]?(?:[num]|\xc2\xb5|\xce\xbc|milli|micro|nano)?s(?:ec(?:ond)?s?)?\b")
+
+#: An object in a list with a key that has a unit of time: `[{"op": "gemm", "time_ms":`. It spares most JSON the guess.
+_UNIT = rb"(?:[ _(/\[](?:[num\xb5\xbc]?s|[num]?secs?|\w{0,5}seconds?)[)\]]?|[a-z][NUM]s)"
+_TIMED_KEY = re.compile(rb'[\[,]\s{0,40}\{[^{}]{0,400}?"[^"\\]{0,80}' + _UNIT + rb'"\s{0,4}:')
 
 
 def probe(sample: Sample) -> Match | None:
@@ -44,7 +47,7 @@ def probe(sample: Sample) -> Match | None:
         near = Match(Score.NEAR, "has lines of JSON objects, without a mapping of their keys")
         return near if len(lines) > 1 else None
     if sample.is_json:
-        return _of_list(sample)
+        return _of_list(sample) if _TIMED_KEY.search(sample.head[:_HEAD]) else None
     if len(lines) < 2:
         return None
     for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
@@ -56,14 +59,11 @@ def probe(sample: Sample) -> Match | None:
 
 
 def _of_list(sample: Sample) -> Match | None:
-    """SHAPE for a list of objects, if a key of the first has a unit of time and all state a name and a time."""
+    """SHAPE for a list of objects whose keys state a name and a time."""
     from .guess import stated_mapping
     from .heads import objects
 
-    listed, records = objects(sample)
-    if listed is None or not any(is_time(heading(key).unit) for key in (records[0] if records else ())):
-        return None
-    mapping = stated_mapping(sample, sample.name)
+    mapping = stated_mapping(sample, sample.name) if objects(sample)[0] is not None else None
     return (
         Match(Score.SHAPE, f"has a list of JSON objects whose keys state {', '.join(mapping.cells)}")
         if mapping
