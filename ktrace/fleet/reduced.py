@@ -187,7 +187,7 @@ def _tables(
             times, exposed = _step_times(of_source, rows, steps, len(labels) or 1, of_device.between)
             here = np.flatnonzero(times[SPAN] > 0)
             rank = catalog.rank(source)
-            recorded, model = catalog.get("source", source=source), catalog.get("device", source=source, device=device)
+            recorded = catalog.get("source", source=source)
             world = recorded.facts.get("world_size") if recorded else None
             made = RankTable(
                 path,
@@ -195,7 +195,7 @@ def _tables(
                 place.rank if rank is None else rank,
                 host or catalog.host(source) or place.host,
                 device,
-                model.name if model else None,
+                catalog.model(source, device),
                 world if type(world) is int else None,
                 None if numbers is None else [numbers[step] for step in here.tolist()],
                 events=events,

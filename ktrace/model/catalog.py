@@ -102,6 +102,18 @@ class Catalog:
         names = {entry.name for entry in self.of("host") if entry.key.get("source") == source and entry.name}
         return names.pop() if len(names) == 1 else None
 
+    def model(self, source: str, device: int | None, host: str | None = None) -> str | None:
+        """The name of a device; of one without a name, that of all named devices of its source and host, if it is one.
+
+        PyTorch lists ROCm's GPUs from 0 on, but numbers their work by agents, of which CPUs are the first.
+        """
+        entry = self.get("device", source=source, host=host, device=device)
+        if entry is not None and entry.name:
+            return entry.name
+        listed = (one for one in self.of("device") if (one.key.get("source"), one.key.get("host")) == (source, host))
+        names = {one.name for one in listed if one.name}
+        return names.pop() if len(names) == 1 else None
+
     def unix_offsets(self) -> set[int]:
         """The different `Entry.unix_offset` of all clocks."""
         return {offset for entry in self.of("clock") if (offset := entry.unix_offset) is not None}

@@ -338,13 +338,13 @@ class Events:
             rows, span = self.rows_of_devices[number], int(self.spans[number])
             source, host, device = key = self._all.devices[place]
             label = label_of(key)
-            entry = self._all.gathered.catalog.get("device", source=source, host=host, device=device)
+            model = self._all.gathered.catalog.model(source, device, host)
             waits = self.waits[rows]
             waited = waits[waits >= 0]
             if len(waited) and waited.min() > max(span, _LEAST_SPAN):
                 self.unlikely.append(label)
                 waited = waited[:0]
-            described = Place(label, source, device, rank(source), entry.name if entry else None)
+            described = Place(label, source, device, rank(source), model)
             occupancy = self._columns["occupancy"][rows]
             uses.append(device_use(described, self.usages[number], span, waited, occupancy, self.dur[rows]))
         return uses

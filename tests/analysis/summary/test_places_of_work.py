@@ -399,3 +399,26 @@ def test_a_file_that_is_given_twice_counts_once(
     found = ktrace.summary(paths)
     assert (found.count, len(found.devices), found.checks) == (counted, 1 if counted == 3 else 2, [])
     assert ("Not counted: the device work of b, that of a once more, to the ns." in found.notes) is (counted == 3)
+
+
+@pytest.mark.parametrize(
+    ("listed", "model"),
+    [
+        ({0: "AMD Instinct MI300X", 1: "AMD Instinct MI300X"}, "AMD Instinct MI300X"),
+        ({0: "AMD Instinct MI300X", 1: "AMD Instinct MI210"}, None),
+        ({0: "AMD Instinct MI300X", 2: "AMD Instinct MI210"}, "AMD Instinct MI210"),
+        ({}, None),
+    ],
+)
+def test_the_model_of_a_device_that_is_not_listed(listed: dict[int, str], model: str | None, tmp_path: Path) -> None:
+    """PyTorch on ROCm lists GPUs from 0 on, and says agent 2 of the work on the first one."""
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 2, "tid": 0, "ts": 10, "dur": 5}
+    document = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": number, "name": name} for number, name in listed.items()],
+        "traceEvents": [kernel | {"args": {"device": 2, "stream": 0}}],
+    }
+    path = tmp_path / "run.pt.trace.json"
+    path.write_text(json.dumps(document), "utf-8")
+    (use,) = ktrace.summary(path).devices
+    assert (use.device, use.name) == (2, model)

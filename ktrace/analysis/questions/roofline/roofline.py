@@ -389,8 +389,7 @@ def _leaves(shape: Shape) -> bool:
 
 def _name(work: Work, key: tuple[Any, ...]) -> str | None:
     source, host, device = key
-    entry = work.gathered.catalog.get("device", source=source, host=host, device=device)
-    return entry.name if entry else None
+    return work.gathered.catalog.model(source, device, host)
 
 
 class _Device:
