@@ -256,6 +256,29 @@ def test_work_that_is_there_twice_is_no_overlap(share: float, tmp_path: Path) ->
     assert ("Give each record once" in sentence(one)) is (share == 1.0)
 
 
+@pytest.mark.parametrize(
+    ("overlap", "dur", "said"),
+    [
+        (900, 4_000, False),
+        (3_800, 8_000, False),
+        (9_000, 100_000, False),
+        (15_000, 100_000, True),
+        (12_000, 20_000, True),
+        (2_500, 2_000, True),
+    ],
+)
+def test_dependent_launches_overlap_a_little(overlap: int, dur: int, said: bool, tmp_path: Path) -> None:
+    """On a B200 a product starts 3.7 us before the one of 104 us before it has ended; none ends before that does."""
+    rows: list[Row] = []
+    for number in range(12):
+        begin = 100_000 + 300_000 * number
+        rows += [host("cudaLaunchKernel", begin - 6_000, begin - 3_000, 2 * number + 1)]
+        rows += [host("cudaLaunchKernelExC", begin - 3_000, begin - 1_000, 2 * number + 2)]
+        rows += [work("gemm", begin, begin + 100_000, 2 * number + 1)]
+        rows += [work("finalize", begin + 100_000 - overlap, begin + 100_000 - overlap + dur, 2 * number + 2)]
+    assert ("stream_overlaps" in failed(made(tmp_path, rows))) is said
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sound_runs_fail_no_check(seed: int, tmp_path: Path) -> None:
     assert failed(made(tmp_path, sound(random.Random(seed)))) == set()

@@ -336,8 +336,13 @@ def _operators(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "sequence_shared", *figures, subject)
 
 
+#: By programmatic dependent launch (from Hopper on) a kernel starts so many ns, or such a part of the one before it on
+#: its stream, before that has ended; it ends after it.
+_DEPENDENT, _DEPENDENT_PART = 5_000, 0.1
+
+
 def _overlaps(recording: Recording) -> Iterator[Finding]:
-    """Kernels that begin before the kernel before them on their stream has ended."""
+    """Kernels that begin before the kernel before them on their stream has ended, other than by dependent launch."""
     work, twice = recording.work, 0
     found = _Violations(work)
     stream, streams = work.by_shape(stream_of)
@@ -348,7 +353,8 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
         end = (events.ts + events.dur)[order]
         over = end[:-1] - events.ts[order[1:]]
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
-        some = same & (over > TOLERANCE)
+        is_early = over > np.maximum(_DEPENDENT, _DEPENDENT_PART * events.dur[order[:-1]])
+        some = same & (over > TOLERANCE) & (is_early | (end[1:] <= end[:-1]))
         found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
         alike = (np.diff(column[order]) == 0 for column in (events.ts, events.dur, events.shape))
         twice += int(np.count_nonzero(some & np.logical_and.reduce([*alike])))
