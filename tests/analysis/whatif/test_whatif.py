@@ -85,6 +85,35 @@ def test_what_may_help_and_does_not(tmp_path: Path) -> None:
     assert answered.sentences() == [answered.head(), none] and none not in whatif(LOOP).sentences()
 
 
+def test_an_overlap_saves_no_more_than_the_work_takes(tmp_path: Path) -> None:
+    """The stream was busy for 900 us with what was launched before the recording."""
+    call, at = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": 1, "dur": 5}, {"device": 0, "stream": 7}
+    events: list[dict[str, Any]] = [
+        call | {"name": "cudaMemcpyAsync", "ts": 10, "args": {"correlation": 1}},
+        call | {"name": "cudaLaunchKernel", "ts": 20, "args": {"correlation": 2}},
+        {
+            "ph": "X",
+            "cat": "gpu_memcpy",
+            "name": "Memcpy HtoD (Pinned -> Device)",
+            "pid": 0,
+            "tid": 7,
+            "ts": 910,
+            "dur": 20,
+        }
+        | {"args": at | {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 931, "dur": 50}
+        | {"args": at | {"correlation": 2}},
+        call | {"name": "cudaStreamSynchronize", "ts": 30, "dur": 955, "args": {"correlation": 3, "stream": 7}},
+    ]
+    path = tmp_path / "queued.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    said = "--overlap copy would save more than this work takes: it waited for what isn't recorded."
+    answered = whatif(path)
+    assert said in answered.notes and "--overlap copy" not in [one.change for one in answered.cases]
+    assert said in notes(path, Changes(overlap=("copy",)))
+    assert said not in whatif(LOOP).notes and said not in notes(LOOP, Changes(overlap=("copy",)))
+
+
 def test_a_recording_without_steps_is_a_whole_without_an_interval(tmp_path: Path) -> None:
     def rename(event: dict[str, Any]) -> None:
         event["name"] = event["name"].replace("ProfilerStep#", "part ")

@@ -76,6 +76,8 @@ _FIRST_LEFT_OUT, _FEWEST = 3, 2
 
 #: Where nothing is asked for: so much work at twice its speed, if it decides so much of a step, in percent.
 _HEAVIEST, _WORTH = 3, 5.0
+#: Overlapped, work saves what it takes, and the gap behind it; who saves more waited for something before it.
+_MOST_OVERLAP = 1.5
 #: Names of work that an option can be given without quotes.
 _PLAIN = re.compile(r"[\w.:-]+")
 
@@ -340,15 +342,28 @@ class _Answering:
             cases = [(change, changed(graph, one, self._matches)) for change, one in changes.each()]
             tried = tuple(change for change, _ in cases)
         replayed = [self._case(change, replay(graph, edges), edges, unchanged.step, drift) for change, edges in cases]
-        notes = [*self._notes(changes)]
+        beyond = self._beyond(changes, replayed, len(recorded))
+        notes = [*self._notes(changes), *beyond.values()]
         if tried is not None:
             if vain := [one.change for one in replayed if one.saving <= 0]:
                 notes.append(f"Tried, too, and nothing saved: {', '.join(vain)}.")
-            replayed = sorted((one for one in replayed if one.saving > 0), key=lambda one: -one.saving)
+            replayed = [one for one in replayed if one.saving > 0 and one.change not in beyond]
+            replayed.sort(key=lambda one: -one.saving)
         return WhatIf(
             self._work.rows.sources, len(recorded) if has_steps else None, float(self._counted(recorded).mean()), drift,
             unchanged, replayed, notes, self._report, tried,
         )  # fmt: skip
+
+    def _beyond(self, changes: Changes, replayed: Sequence[Case], steps: int) -> dict[str, str]:
+        """What is to be said of overlaps that would save more than the work takes that they are of."""
+        graph, savings = self._graph, {one.change: one.saving for one in replayed}
+        took = graph.time[graph.end_of] - graph.time[graph.begin_of]
+        notes = {}
+        for name in changes.overlap:
+            change = f"--overlap {name}"
+            if savings[change] > _MOST_OVERLAP * int(took[self._matches.find(name)[graph.shape]].sum()) / steps:
+                notes[change] = f"{change} would save more than this work takes: it waited for what isn't recorded."
+        return notes
 
     def _suggestion(self, unchanged: Case) -> Changes:
         """What is tried where nothing is asked for: what takes part in deciding how long a step takes."""
