@@ -314,10 +314,10 @@ def _join_by_time(table: CollectiveTable, some: Bools) -> None:
     """
     number = int(table.joint.max(initial=UNKNOWN))
     rows = np.flatnonzero(table.of_kinds([kind.waits for kind in table.kinds]) & some)
-    latest: dict[tuple[int, int], tuple[int, int, set[int]]] = {}  # by kind and size: number, first end, ranks
-    columns = (one[rows[np.argsort(table.end[rows], kind="stable")]] for one in (table.kind, table.size, table.rank))
     rows = rows[np.argsort(table.end[rows], kind="stable")]
-    for row, kind, size, rank in zip(rows.tolist(), *(one.tolist() for one in columns), strict=True):
+    latest: dict[tuple[int, int], tuple[int, int, set[int]]] = {}  # by kind and size: number, first end, ranks
+    columns = (one[rows].tolist() for one in (table.kind, table.size, table.rank))
+    for row, kind, size, rank in zip(rows.tolist(), *columns, strict=True):
         last = latest.get((kind, size))
         if last is None or rank in last[2] or int(table.ts[row]) >= last[1]:
             number += 1
