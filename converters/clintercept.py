@@ -29,9 +29,9 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for a title of the report."""
     for part in (sample.head, sample.tail):
         if b"Performance Timing Results" in part and (
-            found := TITLE.search(part.decode("utf-8", "replace").replace("\r", ""))
+            match := TITLE.search(part.decode("utf-8", "replace").replace("\r", ""))
         ):
-            return Match(Score.DIALECT, f"contains '{found[0].strip()[:60]}'")
+            return Match(Score.DIALECT, f"contains '{match[0].strip()[:60]}'")
     return None
 
 
@@ -60,8 +60,8 @@ class _Timings(LineReader):
         text = line.text.strip()
         if not text or _HEADINGS.fullmatch(text) or _LOG.match(text):
             self._lines.structure()
-        elif found := TITLE.fullmatch(text):
-            self._begin(found[1], found[2])
+        elif match := TITLE.fullmatch(text):
+            self._begin(match[1], match[2])
             self._lines.structure()
         elif self._add(text):
             self._lines.used()
@@ -81,33 +81,33 @@ class _Timings(LineReader):
 
     def _add(self, text: str) -> bool:
         """Adds a line; returns whether it has figures."""
-        if found := _ENQUEUES.fullmatch(text):
-            self._rows.summary("metric", "Total Enqueues", metric="count", unit="count", value=float(int(found[1])))
+        if match := _ENQUEUES.fullmatch(text):
+            self._rows.summary("metric", "Total Enqueues", metric="count", unit="count", value=float(int(match[1])))
             return True
         if not self._place:
             return False
-        if found := _TOTAL.fullmatch(text):
-            self._rows.summary("total", "Total Time", unit="ns", total=float(int(found[1])), **self._place)
+        if match := _TOTAL.fullmatch(text):
+            self._rows.summary("total", "Total Time", unit="ns", total=float(int(match[1])), **self._place)
             return True
-        found = _ROW.fullmatch(text)
-        if not found:
+        match = _ROW.fullmatch(text)
+        if not match:
             return False
-        self._row(found)
+        self._row(match)
         return True
 
-    def _row(self, found: re.Match[str]) -> None:
-        parts = ParsedName("api", found["name"]) if self._host else intercepted(found["name"])
-        share = found["percent"]
+    def _row(self, match: re.Match[str]) -> None:
+        parts = ParsedName("api", match["name"]) if self._host else intercepted(match["name"])
+        share = match["percent"]
         self._rows.summary(
             parts.kind,
             parts.name,
             unit="ns",
-            count=int(found["count"]),
-            total=float(int(found["total"])),
+            count=int(match["count"]),
+            total=float(int(match["total"])),
             percent=float(share) if share[0].isdigit() else None,
-            avg=float(int(found["avg"])),
-            min=float(int(found["min"])),
-            max=float(int(found["max"])),
+            avg=float(int(match["avg"])),
+            min=float(int(match["min"])),
+            max=float(int(match["max"])),
             args=parts.args,
             **parts.columns,
             **self._place,

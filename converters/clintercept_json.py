@@ -59,8 +59,8 @@ class Queues:
 
     def add(self, queue: int, name: str) -> None:
         """Adds a queue."""
-        found = _DEVICE.fullmatch(name)
-        device = found[1] if found else name
+        match = _DEVICE.fullmatch(name)
+        device = match[1] if match else name
         if device not in self.devices:
             self.devices.append(device)
         self.device_of[queue] = self.devices.index(device)

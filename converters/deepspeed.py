@@ -131,17 +131,17 @@ class _Log(LineReader):
         before, timers, after = text.partition(_TIMERS)
         if timers:
             return self._take_timers(after, before)
-        if found := _COMM.search(text):
-            args: _Columns = {"Message Size": found["size"]}
-            args |= {f"{name} (Gbps)": float(found[name]) for name in ("algbw", "busbw")}
-            self._add_operation(found["name"], "latency", found["ms"], 1, args, self._place(text))
-        elif found := _SPEED.search(text):
-            return self._take_speed(found, self._place(text))
-        elif found := _STEP.search(text):
-            self._add_step(found, self._place(text))
-        elif found := _VERSION.search(text):
-            self._adds_up = tuple(int(part) for part in found.groups()[1:]) >= _ADDS_UP
-            self._rows.fact("source", facts={"version": found["version"]})
+        if match := _COMM.search(text):
+            args: _Columns = {"Message Size": match["size"]}
+            args |= {f"{name} (Gbps)": float(match[name]) for name in ("algbw", "busbw")}
+            self._add_operation(match["name"], "latency", match["ms"], 1, args, self._place(text))
+        elif match := _SPEED.search(text):
+            return self._take_speed(match, self._place(text))
+        elif match := _STEP.search(text):
+            self._add_step(match, self._place(text))
+        elif match := _VERSION.search(text):
+            self._adds_up = tuple(int(part) for part in match.groups()[1:]) >= _ADDS_UP
+            self._rows.fact("source", facts={"version": match["version"]})
             self._lines.became("catalog")
         else:
             return False
@@ -149,9 +149,9 @@ class _Log(LineReader):
 
     def _take_timers(self, text: str, before: str) -> bool:
         """Adds the timers of a line; those in brackets are parts of the one before them."""
-        found = [_TIMER.fullmatch(part) for part in text.rstrip(" |").split(" | ")]
-        timers = [timer for timer in found if timer]
-        if len(timers) < len(found):
+        match = [_TIMER.fullmatch(part) for part in text.rstrip(" |").split(" | ")]
+        timers = [timer for timer in match if timer]
+        if len(timers) < len(match):
             return False
         self._tables += 1
         columns = {"unit": "ns", "table": self._tables, **self._place(before)}
@@ -163,11 +163,11 @@ class _Log(LineReader):
         self._lines.used()
         return True
 
-    def _take_speed(self, found: re.Match[str], place: _Columns) -> bool:
+    def _take_speed(self, match: re.Match[str], place: _Columns) -> bool:
         """Adds the figures of the throughput timer: counters where the line has a time."""
-        names = ("epoch", "micro_step" if found["all"] else "step", "global_step", "step")
-        args = {name: int(count) for name, count in zip(names, found.groups(), strict=False) if count}
-        figures = list(_SPEED_FIGURE.finditer(found["figures"]))
+        names = ("epoch", "micro_step" if match["all"] else "step", "global_step", "step")
+        args = {name: int(count) for name, count in zip(names, match.groups(), strict=False) if count}
+        figures = list(_SPEED_FIGURE.finditer(match["figures"]))
         for one in figures:
             name, number = one["name"], Decimal(one["number"])
             unit = next((unit for end, unit in _SPEED_UNITS.items() if (one["unit"] or name).endswith(end)), None)
@@ -181,10 +181,10 @@ class _Log(LineReader):
             self._lines.used()
         return bool(figures)
 
-    def _add_step(self, found: re.Match[str], place: _Columns) -> None:
+    def _add_step(self, match: re.Match[str], place: _Columns) -> None:
         """Adds what a line has of a step: its number, how many steps were skipped, the learning rates."""
-        rate, _, momenta = found["rates"].partition(", mom=")
-        args = {"step": int(found["step"]), "skipped": int(found["skipped"]), "lr": rate, "mom": momenta.rstrip()}
+        rate, _, momenta = match["rates"].partition(", mom=")
+        args = {"step": int(match["step"]), "skipped": int(match["skipped"]), "lr": rate, "mom": momenta.rstrip()}
         if "ts" in place:
             self._rows.event("instant", "step", args=args, **place)
         else:
@@ -206,10 +206,10 @@ class _Log(LineReader):
 
     def _take_table(self, text: str) -> bool:
         """Reads a line of a table of operations; returns False for any other line."""
-        if found := _TABLE.fullmatch(text):
+        if match := _TABLE.fullmatch(text):
             self._tables += 1
-            self._headings = _OF_RANKS if found["least"] else _OF_ONE
-            self._prefix, self._operation = found["prefix"], ""
+            self._headings = _OF_RANKS if match["least"] else _OF_ONE
+            self._prefix, self._operation = match["prefix"], ""
             self._lines.structure()
             return True
         text = text.removeprefix(self._prefix)
@@ -278,8 +278,8 @@ _LONGEST = 10**9
 
 def figure(text: str) -> Decimal:
     """The number of a figure that `_FIGURE` describes, times its prefix: 439.56 MMACs is 439560000."""
-    found = _FIGURE.fullmatch(text.strip())
-    return Decimal(found["number"]).scaleb(_POWERS[found["prefix"]]) if found else Decimal(0)
+    match = _FIGURE.fullmatch(text.strip())
+    return Decimal(match["number"]).scaleb(_POWERS[match["prefix"]]) if match else Decimal(0)
 
 
 class _Report:
@@ -296,24 +296,24 @@ class _Report:
     def read(self, text: str) -> bool:
         """Accounts for a line of the report and adds its rows; returns False for a line that isn't of it."""
         words = text.removeprefix(self._prefix).strip()
-        if found := _HEADING.fullmatch(words):
-            self._section, self._depth = found["section"] or self._section, found["depth"] or self._depth
-            self._place |= {"run": f"step {found['step']}"} if found["step"] else {}
-            self.is_over = found["end"] is not None
+        if match := _HEADING.fullmatch(words):
+            self._section, self._depth = match["section"] or self._section, match["depth"] or self._depth
+            self._place |= {"run": f"step {match['step']}"} if match["step"] else {}
+            self.is_over = match["end"] is not None
         elif self._section == "Detailed" and self._take_module(words):
             return True
         elif self._section == "Aggregated" and (top := _TOP.fullmatch(words)):
             return self._take_top(top)
-        elif not self._section and (found := _SUMMARY.fullmatch(words)):
-            return self._take_summary(found)
+        elif not self._section and (match := _SUMMARY.fullmatch(words)):
+            return self._take_summary(match)
         elif words and not _PROSE.match(words):
             return False
         self._lines.structure()
         return True
 
-    def _take_summary(self, found: re.Match[str]) -> bool:
+    def _take_summary(self, match: re.Match[str]) -> bool:
         """Reads a line of the summary: a setting of the engine, or a figure."""
-        key, value = re.split(r" (?:\( )?= ", found["key"])[0], found["value"]
+        key, value = re.split(r" (?:\( )?= ", match["key"])[0], match["value"]
         unit = next((unit for word, unit in _UNITS.items() if word in key), None)
         if _SETTING.fullmatch(key):
             self._has_engine |= key == "world size"
@@ -331,11 +331,11 @@ class _Report:
             self._lines.used()
         return True
 
-    def _take_top(self, found: re.Match[str]) -> bool:
+    def _take_top(self, match: re.Match[str]) -> bool:
         """Adds the greatest sums over the modules of a type at a depth."""
-        what, scope = found["what"], [f"depth {found['depth'] or self._depth}"]
+        what, scope = match["what"], [f"depth {match['depth'] or self._depth}"]
         kind, unit = ("range", "ns") if "latency" in what else ("metric", "MAC" if what == "MACs" else "count")
-        for item in _ITEM.finditer(found["items"]):
+        for item in _ITEM.finditer(match["items"]):
             if _FIGURE.fullmatch(item["value"].strip()):
                 self._add(kind, item["name"], what, unit, item["value"], scope=scope)
         self._lines.used()

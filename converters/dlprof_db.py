@@ -94,11 +94,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the events of the tables, one table after the other. Raises DamagedInput for an unreadable database."""
     with opened(source, conversion) as database:
         database.declare(whole=_WHOLE, texts=_TEXTS)
-        tables = {name: own for name in (_OPS, *_CALLS, *_WORK) for own in database.like(name)[:1]}
-        ids = first_ids(database, [(own, 2 if name in _WORK else 1) for name, own in tables.items()])
+        tables = {name: name_in_file for name in (_OPS, *_CALLS, *_WORK) for name_in_file in database.like(name)[:1]}
+        ids = first_ids(database, [(name_in_file, 2 if name in _WORK else 1) for name, name_in_file in tables.items()])
         reading = _Reading(database, conversion)
-        for name, own in tables.items():
-            yield from reading.table(name, own, ids[own])
+        for name, name_in_file in tables.items():
+            yield from reading.table(name, name_in_file, ids[name_in_file])
         rows = RowBuilder(conversion, first_id=_after(database, ids))
         for add in (_iterations, _advice, _facts):
             add(database, rows, conversion.report)
@@ -130,12 +130,12 @@ class _Reading:
         self._ops = Lookup(database, ops, "id", columns) if ops else None
         self._grids = Lookup(database, grids, "id", ["x", "y", "z"]) if grids else None
 
-    def table(self, table: str, own: str, ids: FirstId) -> Iterator[Batch]:
+    def table(self, table: str, name_in_file: str, ids: FirstId) -> Iterator[Batch]:
         """Yields the events of a table; `own` is its name as the database spells it."""
         start, stop = ("cpu_start", "cpu_stop") if table == _OPS else ("api_start", "api_stop")
         is_work = table in _WORK
         rows = _ROWS if is_work else self._conversion.batch_rows
-        for block in self._database.blocks(own, rows):
+        for block in self._database.blocks(name_in_file, rows):
             sound = timed(block, self._conversion, start, stop)
             sound = timed(sound, self._conversion, "gpu_start", "gpu_stop") if is_work else sound
             if not len(sound):
@@ -203,14 +203,12 @@ class _Reading:
     def _op(self, block: Block) -> dict[str, Any]:
         """What is known of the operator of each row."""
         numbers = block.take("read_only_ops_id")
-        found: dict[str, Any] = self._ops.get(numbers) if self._ops else {}
-        if (stack := found.get("stack_trace")) is not None:
-            found["stack_trace"] = pc.if_else(pc.equal(stack, ""), None, stack)
+        op: dict[str, Any] = self._ops.get(numbers) if self._ops else {}
+        if (stack := op.get("stack_trace")) is not None:
+            op["stack_trace"] = pc.if_else(pc.equal(stack, ""), None, stack)
         for key in ("op_type", "direction", "data_type"):
-            found[f"args.{key}"] = _stripped(self._texts.column(block, found.pop(f"{key}_id", None)))
-        return {
-            key if key == "op_name" or key.startswith("args.") else f"args.{key}": one for key, one in found.items()
-        }
+            op[f"args.{key}"] = _stripped(self._texts.column(block, op.pop(f"{key}_id", None)))
+        return {key if key == "op_name" or key.startswith("args.") else f"args.{key}": one for key, one in op.items()}
 
     def _extents(self, block: Block) -> dict[str, pa.Array]:
         """Grid and block."""
@@ -279,8 +277,8 @@ def _facts(database: Database, rows: RowBuilder, report: Report) -> None:
             rows.fact("device", device=device, name=str(name), facts={"api": "cuda"} | more)
     keys = ("framework", "cpu_model", "driver_version", "cuda_version", "cudnn_version", "nsys_version")
     for version, *values in database.rows("read_only_system_config", "dlprof_version", *keys)[:1]:
-        found = {"version": version} | dict(zip(keys, values, strict=True))
-        about = {key: value for key, value in found.items() if type(value) is str and value}
+        members = {"version": version} | dict(zip(keys, values, strict=True))
+        about = {key: value for key, value in members.items() if type(value) is str and value}
         rows.tool_and_clock("NVIDIA DLProf", "session", about)
 
 

@@ -81,9 +81,9 @@ class _Row:
     def __init__(self, cells: dict[str, str], units: dict[str, Decimal]) -> None:
         self.block, self.name = cells[_BLOCK], cells[_NAME]
         self.figures = {
-            key: found
+            key: parsed
             for key in (*_FIGURES, "p10", "p90")
-            if (found := _time(cells.get(key, ""), units[key])) is not None
+            if (parsed := _time(cells.get(key, ""), units[key])) is not None
         }
         self.starts = [int(start) for start in _list(cells.get("start_time", "")) if abs(start) < _LIMIT]
         took = [_time(str(time), units["avg"]) for time in _list(cells.get("raw", ""))]
@@ -102,8 +102,8 @@ class _Row:
     def within(self, call: _Row) -> bool:
         """Whether each execution is within one of a call."""
         spans = [(start, start + took) for start, took in zip(call.starts, call.durations, strict=True)]
-        mine = zip(self.starts, self.durations, strict=True)
-        return all(any(begin <= start and start + took <= end for begin, end in spans) for start, took in mine)
+        intervals = zip(self.starts, self.durations, strict=True)
+        return all(any(begin <= start and start + took <= end for begin, end in spans) for start, took in intervals)
 
 
 class _Table:
@@ -119,10 +119,10 @@ class _Table:
 
     def begin(self, headings: list[str], separator: str) -> None:
         """Takes the headings; without a unit times are in ms, as the Inspector has them by default."""
-        found = [(heading, _UNIT.fullmatch(heading)) for heading in headings]
-        self._headings = [unit[1] if unit else heading for heading, unit in found]
+        parts = [(heading, _UNIT.fullmatch(heading)) for heading in headings]
+        self._headings = [unit[1] if unit else heading for heading, unit in parts]
         self._units = dict.fromkeys((*_FIGURES, "p10", "p90"), TIME_NS["ms"])
-        self._units |= {unit[1]: TIME_NS.get(unit[2], Decimal(0)) for _, unit in found if unit}
+        self._units |= {unit[1]: TIME_NS.get(unit[2], Decimal(0)) for _, unit in parts if unit}
         self._separator = separator
 
     def take(self, line: Line) -> str | None:
@@ -186,10 +186,10 @@ def _list(text: str) -> list[Decimal]:
     if not (text.startswith("[") and text.endswith("]")):
         return []
     try:
-        found = [Decimal(word) for word in text[1:-1].split(",") if word.strip()]
+        numbers = [Decimal(word) for word in text[1:-1].split(",") if word.strip()]
     except InvalidOperation:
         return []
-    return found if all(number.is_finite() and number.adjusted() < 20 for number in found) else []
+    return numbers if all(number.is_finite() and number.adjusted() < 20 for number in numbers) else []
 
 
 FORMAT = Format(

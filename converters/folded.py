@@ -78,8 +78,8 @@ def _depth(line: str) -> int:
 
     A line of nearly any text may end with a number, and the cells of a CSV with semicolons may all be numbers.
     """
-    found = last_number(line)
-    frames = found[0].split(";") if found else []
+    number = last_number(line)
+    frames = number[0].split(";") if number else []
     return 0 if any(frame and not frame.strip(_FIGURES) for frame in frames) else len(frames)
 
 
@@ -108,8 +108,8 @@ class _Austin(LineReader):
         self._now: Counter[tuple[int, str]] = Counter()
 
     def take(self, line: Line) -> None:
-        if found := _SAMPLE.fullmatch(line.text):
-            self._add(found)
+        if match := _SAMPLE.fullmatch(line.text):
+            self._add(match)
             self._lines.used()
         elif about := _ABOUT.fullmatch(line.text):
             self._about[about[1]] = about[2]
@@ -122,12 +122,12 @@ class _Austin(LineReader):
         self._rows.fact("source", facts={key: value for key, value in (facts | self._about).items() if value})
         self._rows.fact("clock", facts={"kind": "session"})
 
-    def _add(self, found: re.Match[str]) -> None:
-        thread, number = found["thread"], int(found["number"])
-        frames = tuple(found["frames"].split(";")) if found["frames"] else ()
-        place: dict[str, Any] = {"pid": int(found["pid"])}
+    def _add(self, match: re.Match[str]) -> None:
+        thread, number = match["thread"], int(match["number"])
+        frames = tuple(match["frames"].split(";")) if match["frames"] else ()
+        place: dict[str, Any] = {"pid": int(match["pid"])}
         place |= {"tid": int(thread)} if thread.isdecimal() else {"track": thread}
-        args: dict[str, Any] = {key: int(found[key]) for key in ("iid", "idle", "memory") if found[key]}
+        args: dict[str, Any] = {key: int(match[key]) for key in ("iid", "idle", "memory") if match[key]}
         if key := self._stacks.key(frames):
             args["stack"] = key
         name = _function(frames[-1]) if frames else NO_STACK
@@ -135,9 +135,9 @@ class _Austin(LineReader):
             place |= {"unit": "B", "total": float(number)}
             self._rows.summary("sample", name, metric="memory", args=args, **place)
             return
-        own = place["pid"], thread
-        ts = self._now[own]
-        self._now[own] += 1000 * number
+        thread_key = place["pid"], thread
+        ts = self._now[thread_key]
+        self._now[thread_key] += 1000 * number
         self._rows.event("sample", name, ts=ts, timing="derived", value=1000.0 * number, unit="ns", args=args, **place)
 
 

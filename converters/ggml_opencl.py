@@ -69,8 +69,8 @@ def add_kernels(lines: Lines, rows: RowBuilder, report: Report) -> Iterator[Batc
         text = line.text
         if not text.strip():
             lines.structure()
-        elif "kernel name" in text and (found := _headings(text)):
-            headings = found
+        elif "kernel name" in text and (headings_here := _headings(text)):
+            headings = headings_here
             lines.structure()
         elif headings:
             cells = text.rsplit(",", len(headings) - 1)  # only the tensor's name, the first cell, may have a comma
@@ -129,8 +129,8 @@ def _launch(work_items: str, group: str) -> dict[str, int]:
 
 
 def _value(cell: str) -> float | str:
-    found = number(cell)
-    return cell if found is None or not found.is_finite() else float(found)
+    value = number(cell)
+    return cell if value is None or not value.is_finite() else float(value)
 
 
 HOST, DEVICE = "Host", "Device"

@@ -82,10 +82,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             lines.structure()
         elif columns and (cells := quoted_cells(text)) and len(cells) == len(columns):
             lines.used() if _add(rows, dict(zip(columns, cells, strict=True))) else lines.skip("bad-record", "no time")
-        elif columns == [] and (found := _ROW.fullmatch(text)):
-            counters = dict(part.split("=", 1) for part in (found["counters"] or "").split() if "=" in part)
-            cells_ = {"name": found["name"], "iterations": found["iterations"], "real_time": found["real"]}
-            _add(rows, cells_ | {"cpu_time": found["cpu"], "time_unit": found["unit"]} | counters)
+        elif columns == [] and (match := _ROW.fullmatch(text)):
+            counters = dict(part.split("=", 1) for part in (match["counters"] or "").split() if "=" in part)
+            cells_ = {"name": match["name"], "iterations": match["iterations"], "real_time": match["real"]}
+            _add(rows, cells_ | {"cpu_time": match["cpu"], "time_unit": match["unit"]} | counters)
             lines.used()
         yield from rows.ready()
     yield from rows.rest()

@@ -117,25 +117,25 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 yield from _READERS[name](block, ids[own], names, conversion)
         rows = RowBuilder(conversion, first_id=0)
         rows.tool_and_clock("Ingero", "unix")
-        told = [own for name in _FACTS for own in database.like(name)[:1]]
-        for own in told:
+        listed = [own for name in _FACTS for own in database.like(name)[:1]]
+        for own in listed:
             for block in database.blocks(own, conversion.batch_rows):
                 _add_facts(block, rows)
                 conversion.report.used(len(block), outcome="catalog")
                 yield from rows.ready()
         yield from rows.rest()
         beside = (own for name in _BESIDE for own in database.like(name))
-        database.report_others((*tables.values(), *told, *beside))
+        database.report_others((*tables.values(), *listed, *beside))
 
 
 class _Names:
     """The names of sources and ops, and what is known of the containers of cgroups."""
 
     def __init__(self, database: Database) -> None:
-        found = database.rows("sources", "id", "name") if database.like("sources") else []
-        self._sources = _SOURCES | {number: name for number, name in found if isinstance(name, str)}
-        found = database.rows("ops", "source_id", "op_id", "name") if database.like("ops") else []
-        self._ops = _OPS | {(source, op): name for source, op, name in found if isinstance(name, str)}
+        rows = database.rows("sources", "id", "name") if database.like("sources") else []
+        self._sources = _SOURCES | {number: name for number, name in rows if isinstance(name, str)}
+        rows = database.rows("ops", "source_id", "op_id", "name") if database.like("ops") else []
+        self._ops = _OPS | {(source, op): name for source, op, name in rows if isinstance(name, str)}
         cgroups = database.like("cgroup_metadata")[:1]
         about = ["container_id", "pod_name", "namespace"]
         self._cgroups = Lookup(database, cgroups[0], "cgroup_id", about) if cgroups else None
@@ -150,8 +150,8 @@ class _Names:
 
     def containers(self, cgroups: pa.Array) -> dict[str, pa.Array]:
         """The containers of cgroups, as arguments."""
-        found = self._cgroups.get(cgroups) if self._cgroups else {}
-        return {f"args.{name}": _other_than("", texts) for name, texts in found.items()}
+        names = self._cgroups.get(cgroups) if self._cgroups else {}
+        return {f"args.{name}": _other_than("", texts) for name, texts in names.items()}
 
 
 class _Ops:
@@ -231,12 +231,12 @@ def _aggregates(block: Block, ids: FirstId, names: _Names, conversion: Conversio
         conversion.report.issue("not-stored", block.where(0), f"{left:,} in a block of {len(block):,} rows")
     has_times = pc.fill_null(pc.greater(total, 0), False)
     calls = ops.where(lambda pair: names.source(pair[0]).upper() in CALLS)
-    own = {"total": "sum_dur", "min": "min_dur", "max": "max_dur"}
+    statistics = {"total": "sum_dur", "min": "min_dur", "max": "max_dur"}
     figures: dict[str, Any] = {
-        name: pc.if_else(has_times, block.or_nulls(column), None) for name, column in own.items()
+        name: pc.if_else(has_times, block.or_nulls(column), None) for name, column in statistics.items()
     }
     figures["args.sum_arg0"] = _other_than(0, block.take("sum_arg0"))
-    block.drop("count", *own.values())
+    block.drop("count", *statistics.values())
     yield BatchBuilder(conversion).summaries(
         block,
         ids.of(block.numbers),
@@ -272,8 +272,8 @@ def _snapshots(block: Block, ids: FirstId, _: _Names, conversion: Conversion) ->
     rows = rows.filter(rows["value"].is_valid()).sort_by("id").combine_chunks()
     if len(rows):
         columns = {name: rows[name].chunk(0) for name in ("ts", "name", "unit", "value")}
-        found = rows["id"].to_numpy()
-        yield BatchBuilder(conversion).batch("events", found, kind="counter", timing="measured", **columns)
+        snapshot_ids = rows["id"].to_numpy()
+        yield BatchBuilder(conversion).batch("events", snapshot_ids, kind="counter", timing="measured", **columns)
 
 
 def _chains(block: Block, ids: FirstId, _: _Names, conversion: Conversion) -> Iterator[Batch]:
@@ -333,15 +333,15 @@ def _add_facts(block: Block, rows: RowBuilder) -> None:
     """Adds the rows of `stack_traces`, `sessions` or `process_names`."""
     cells = {name: column.to_pylist() for name in block.left() if (column := block.get(name)) is not None}
     for row in range(len(block)):
-        found = {name: values[row] for name, values in cells.items() if values[row] not in (None, "")}
-        if "hash" in found:
-            rows.fact("stack", name=str(found["hash"]), facts=_frames(found))
-        elif "started_at" in found:
+        facts = {name: values[row] for name, values in cells.items() if values[row] not in (None, "")}
+        if "hash" in facts:
+            rows.fact("stack", name=str(facts["hash"]), facts=_frames(facts))
+        elif "started_at" in facts:
             rows.fact(
-                "source", facts={_SESSION.get(name, name): value for name, value in found.items() if name != "id"}
+                "source", facts={_SESSION.get(name, name): value for name, value in facts.items() if name != "id"}
             )
         else:
-            rows.fact("process", pid=found.get("pid"), name=found.get("name"))
+            rows.fact("process", pid=facts.get("pid"), name=facts.get("name"))
 
 
 def _frames(row: dict[str, Any]) -> dict[str, Any]:

@@ -123,19 +123,19 @@ def _add(event: _Event, rows: RowBuilder, stacks: dict[str, str]) -> str | None:
     return None
 
 
-def _stack(found: list[dict[str, Any]], rows: RowBuilder, stacks: dict[str, str]) -> str:
+def _stack(stack_frames: list[dict[str, Any]], rows: RowBuilder, stacks: dict[str, str]) -> str:
     """The name of a stack in the catalog; adds one that is new."""
-    key = msgspec.json.encode(found).decode()
+    key = msgspec.json.encode(stack_frames).decode()
     if key not in stacks:
         stacks[key] = str(len(stacks))
-        rows.fact("stack", name=stacks[key], facts=frames(found))
+        rows.fact("stack", name=stacks[key], facts=frames(stack_frames))
     return stacks[key]
 
 
 def _ns(text: str) -> int | None:
     """A time of RFC 3339 in ns since 1970; None for another text."""
-    found = _TIME.fullmatch(text)
-    return unix_ns(*found.groups()) if found else None
+    match = _TIME.fullmatch(text)
+    return unix_ns(*match.groups()) if match else None
 
 
 FORMAT = Format(

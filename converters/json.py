@@ -24,8 +24,8 @@ _RECORDS = re.compile(r'\s*(\{\s*"records"\s*:\s*)?\[\s*\{\s*"record"\s*:\s*"(ev
 def probe(sample: Sample) -> Match | None:
     """Certain with an object that has "ktrace" and "records"; near where "ktrace" is missing."""
     text = sample.text or ""
-    if found := _HEAD.match(text):
-        return Match(Score.DIALECT, f'is an object with "ktrace": {found.group(1)} and "records"')
+    if match := _HEAD.match(text):
+        return Match(Score.DIALECT, f'is an object with "ktrace": {match.group(1)} and "records"')
     if sample.whole and text.lstrip().startswith("{") and '"ktrace"' in text and '"records"' in text:
         try:
             document = json.loads(text)

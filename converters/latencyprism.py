@@ -90,8 +90,8 @@ def _run_columns(headings: Sequence[Heading]) -> dict[str, int]:
     fields = {}
     for figure, pattern in (("share", _SHARE), ("mean", _MEAN)):
         for column, head in enumerate(headings):
-            if found := pattern.fullmatch(head.text):
-                number = runs.setdefault(found.group("run"), len(runs))
+            if match := pattern.fullmatch(head.text):
+                number = runs.setdefault(match.group("run"), len(runs))
                 fields[f"{figure} {number}"] = column
     return fields
 
@@ -121,8 +121,8 @@ def runs_of(table: Table) -> list[Run]:
 
 def _run(text: str) -> Run:
     for pattern in (_CYCLE, _SHARE, _MEAN):
-        if found := pattern.fullmatch(text):
-            text = found.group("run")
+        if match := pattern.fullmatch(text):
+            text = match.group("run")
             break
     pid = _PID.search(text)
     return Run(text, int(pid.group(1)) if pid else None)
@@ -245,10 +245,10 @@ class _ComparisonReader:
         """Yields a metric of each whole run; the mean time of a cycle is the total that shares refer to."""
         head = heading(row.text("metric"))
         for number, run in enumerate(runs_of(row.table)):
-            found = cell_quantity(row.text(f"run {number}"))
-            if not found:
+            quantity = cell_quantity(row.text(f"run {number}"))
+            if not quantity:
                 continue
-            unit, value = to_base(found.number, found.unit or head.unit)
+            unit, value = to_base(quantity.number, quantity.unit or head.unit)
             columns: dict[str, Any] = {"name": head.text, "unit": unit or None, "value": float(value)}
             if head.name.casefold() == _CYCLES and (cycles := as_int64(value)) is not None:
                 self.cycles[run.name] = cycles
@@ -264,9 +264,11 @@ class _ComparisonReader:
         fields = row.table.fields or {}
         rank = row.table.headings[fields["rank"]].text
         for number in range(len(runs_of(row.table))):
-            found = cell_quantity(row.text(f"run {number}"))
-            if found:
-                unit, value = to_base(found.number, found.unit or row.table.headings[fields[f"run {number}"]].unit)
+            quantity = cell_quantity(row.text(f"run {number}"))
+            if quantity:
+                unit, value = to_base(
+                    quantity.number, quantity.unit or row.table.headings[fields[f"run {number}"]].unit
+                )
                 columns = {"kind": "range", "name": "cycle", "metric": "duration", "unit": unit, "value": float(value)}
                 yield number, columns | {"args": {rank: plain(row.text("rank"))}}
 
@@ -299,16 +301,16 @@ def _comparison(row: Row) -> dict[str, Any]:
 
 
 def _figure(cell: str) -> float | None:
-    found = cell_quantity(cell)
-    return float(found.number) if found else None
+    quantity = cell_quantity(cell)
+    return float(quantity.number) if quantity else None
 
 
 def _place(device: str) -> dict[str, Any]:
     """Returns the `device` of a GPU; "Host", and a text with more than the number, go to `args`."""
-    found = _GPU.fullmatch(device)
-    if found:
-        args = {"args": {"Device": device}} if found["virtual"] else {}
-        return {"device": int(found["number"])} | args
+    match = _GPU.fullmatch(device)
+    if match:
+        args = {"args": {"Device": device}} if match["virtual"] else {}
+        return {"device": int(match["number"])} | args
     return {} if is_missing(device) else {"args": {"Device": device}}
 
 
@@ -316,8 +318,8 @@ def _kind(name: str, on_gpu: bool) -> tuple[str, str | None]:
     """Returns the kind of a function and a copy's direction: Kineto's names of copies and memsets, else a kernel."""
     if not on_gpu:
         return "range", None
-    if found := _COPY.fullmatch(name):
-        return "memcpy", found.group(1)
+    if match := _COPY.fullmatch(name):
+        return "memcpy", match.group(1)
     return ("memset", None) if name.startswith("Memset") else ("kernel", None)
 
 

@@ -183,11 +183,11 @@ def _counter(row: Row, rows: RowBuilder, report: Report) -> tuple[str, str] | No
 
 def _time(row: Row, field: str) -> Decimal | None:
     """Returns a duration in ns; it is read as microseconds unless the cell or heading has another unit."""
-    found = cell_quantity(row.text(field))
-    if not found or not found.number.is_finite() or abs(found.number) >= _TOO_LATE:
+    quantity = cell_quantity(row.text(field))
+    if not quantity or not quantity.number.is_finite() or abs(quantity.number) >= _TOO_LATE:
         return None
     heading = row.table.headings[(row.table.fields or {})[field]]
-    return nanoseconds(found.number, found.unit or heading.unit or "us")
+    return nanoseconds(quantity.number, quantity.unit or heading.unit or "us")
 
 
 def _end(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
@@ -200,14 +200,14 @@ def _end(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
 def _start(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
     """Returns the time of a row as `ts`: epoch microseconds, exactly; if not whole ns, args keep the text."""
     text = row.text("start")
-    found = cell_quantity(text)
-    if not found or found.unit or not found.number.is_finite():
+    quantity = cell_quantity(text)
+    if not quantity or quantity.unit or not quantity.number.is_finite():
         if not is_missing(text):
             args["$ts"] = text
         return {}
-    if abs(found.number) >= _TOO_LATE:
+    if abs(quantity.number) >= _TOO_LATE:
         return {"ts": _TOO_LATE}
-    ts, exact = to_ns(found.number, "us")
+    ts, exact = to_ns(quantity.number, "us")
     if not exact:
         args["$ts"] = text
         report.issue("rounded", f"line {row.line}", text)
@@ -218,8 +218,8 @@ def _place(row: Row, columns: dict[str, Any], args: dict[str, Any]) -> bool:
     """Sets `pid` and `device`, or keeps their text in args if it isn't a number; returns whether it is a GPU."""
     for field, pattern in (("pid", re.compile(r"(-?\d{1,18})")), ("device", _GPU)):
         text = row.text(field)
-        if found := pattern.fullmatch(text):
-            columns[field] = int(found.group(1))
+        if match := pattern.fullmatch(text):
+            columns[field] = int(match.group(1))
             if text.endswith("(virtual)"):
                 args[field] = text
         elif not is_missing(text):

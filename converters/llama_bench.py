@@ -161,14 +161,14 @@ class Results:
 
     def add_printed(self, name: str, model: str, rate: str, cells: dict[str, str], table: int) -> str | None:
         """Adds a row of Markdown, `cells` are the others by their headings; returns what is wrong with another row."""
-        found = _RATE.fullmatch(rate.strip())
-        if not found or not name:
+        match = _RATE.fullmatch(rate.strip())
+        if not match or not name:
             return "no tokens/s" if name else "no test"
         backend = cells.get("backend", "")
         self.see({"model_type": model, "backends": backend})
         settings = [f"{head} {cell}" for head, cell in cells.items() if head not in ("size", "params", "backend")]
         place: dict[str, Any] = {"scope": _scope(model, [backend, *settings]), "table": table, "args": cells}
-        figures = {"avg": float(found["avg"]), "stddev": _finite(found["stddev"])}
+        figures = {"avg": float(match["avg"]), "stddev": _finite(match["stddev"])}
         self._rows.summary("metric", name, metric="tokens/s", unit="tokens/s", **place, **figures)
         return None
 
@@ -197,13 +197,13 @@ def _scope(model: Any, settings: list[str]) -> list[str]:
 
 def _settings(test: dict[str, Any]) -> list[str]:
     """The settings that tell tests of one run apart, as Markdown names them."""
-    found = []
+    options = []
     for field, (short, usual) in _SETTINGS.items():
         value = test.get(field)
         text = str(int(value)) if isinstance(value, bool) else str(value)
         if value is not None and text not in usual:
-            found.append(f"{short} {text}")
-    return found
+            options.append(f"{short} {text}")
+    return options
 
 
 def _durations(test: dict[str, Any]) -> dict[str, Any]:
@@ -224,8 +224,8 @@ def _to_int_or_none(value: Any) -> int | None:
 
 
 def _finite(value: Any) -> float | None:
-    found = number(str(value)) if type(value) in (int, float, str) else None
-    return float(found) if found is not None and found.is_finite() else None
+    parsed = number(str(value)) if type(value) in (int, float, str) else None
+    return float(parsed) if parsed is not None and parsed.is_finite() else None
 
 
 def _time(text: Any) -> int | None:
@@ -305,18 +305,18 @@ def _of_lines(lines: Lines, results: Results) -> Iterator[None]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = decode_document(text.encode())
-    if not isinstance(found, dict):
+    document = decode_document(text.encode())
+    if not isinstance(document, dict):
         raise ValueError("not a test")
-    return found
+    return document
 
 
 def _inserted(text: str) -> dict[str, Any]:
     """The fields of a statement, whose values are in quotes that nothing escapes. Raises ValueError for another."""
-    found = _INSERT.fullmatch(text)
-    if not found:
+    match = _INSERT.fullmatch(text)
+    if not match:
         raise ValueError("not a whole statement")
-    names, values = found["fields"].split(", "), found["values"].split("', '")
+    names, values = match["fields"].split(", "), match["values"].split("', '")
     if len(names) != len(values):
         raise ValueError(f"{len(values)} values of {len(names)} fields")
     return _typed(names, values)
@@ -340,12 +340,12 @@ def _of_tables(lines: Lines, results: Results, rows: RowBuilder) -> Iterator[Non
             problem = _in_table(item, results)
             lines.skip("bad-record", problem) if problem else lines.used()
         elif isinstance(item, Text):
-            if found := _BUILD.fullmatch(item.text.strip()):
-                results.see({"build_commit": found["commit"], "build_number": found["number"]})
+            if match := _BUILD.fullmatch(item.text.strip()):
+                results.see({"build_commit": match["commit"], "build_number": match["number"]})
                 lines.became("catalog")
-            elif found := _DEVICE.fullmatch(item.text):
-                facts = {"api": "cuda", "compute_capability": found["capability"]}
-                rows.fact("device", device=int(found["number"]), name=found["name"], facts=facts)
+            elif match := _DEVICE.fullmatch(item.text):
+                facts = {"api": "cuda", "compute_capability": match["capability"]}
+                rows.fact("device", device=int(match["number"]), name=match["name"], facts=facts)
                 lines.became("catalog")
         yield
 

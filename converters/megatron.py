@@ -29,8 +29,8 @@ def _iteration(columns: Columns) -> Columns:
 
 def _pairs(columns: Columns) -> list[Columns]:
     """The timers in one line, as older versions print them."""
-    found = [(one["name"].strip(), Decimal(one["total"])) for one in _PAIR.finditer(columns["args"].pop("timers"))]
-    times = {name: float(nanoseconds(ms, "ms") or 0) for name, ms in found}
+    timers = [(one["name"].strip(), Decimal(one["total"])) for one in _PAIR.finditer(columns["args"].pop("timers"))]
+    times = {name: float(nanoseconds(ms, "ms") or 0) for name, ms in timers}
     return [{"name": name, "total": time, "unit": "ns", "args": {}} for name, time in times.items()]
 
 

@@ -136,12 +136,12 @@ class _Analysis(LineReader):
         figures: dict[str, Any] = {}
         args: dict[str, Any] = {}
         for part in filter(None, map(str.strip, re.split(r"[|,]", row["figures"]))):
-            found = _FIGURE.fullmatch(part)
-            if not found:
+            match = _FIGURE.fullmatch(part)
+            if not match:
                 self._skip_broken(f"the figure '{part}' has no unit")
                 return
-            value = float(Decimal(found["value"]) * TIME_NS[found["unit"]])
-            column = COLUMNS.get(found["key"].lower())
+            value = float(Decimal(match["value"]) * TIME_NS[match["unit"]])
+            column = COLUMNS.get(match["key"].lower())
             if column and column not in figures:
                 figures[column] = value
             else:
@@ -155,16 +155,16 @@ class _Analysis(LineReader):
         """Skips a row that breaks off: as cut at the end of the file, else as a bad record."""
         self._lines.skip("cut" if self._lines.peek() is None else "bad-record", detail)
 
-    def _take_metric(self, found: re.Match[str]) -> None:
+    def _take_metric(self, match: re.Match[str]) -> None:
         """Adds a number with a name, outside the statistics: `Total events: 179225`."""
-        value, unit = Decimal(found["value"]), found["unit"]
-        if re.fullmatch(r"Sync operations", found["name"]):
-            self._begin_section(found["name"])
-        metric = "_".join(found["name"].lower().split())
+        value, unit = Decimal(match["value"]), match["unit"]
+        if re.fullmatch(r"Sync operations", match["name"]):
+            self._begin_section(match["name"])
+        metric = "_".join(match["name"].lower().split())
         if unit:
-            self._summary("metric", found["name"], metric=metric, unit="ns", value=float(value * TIME_NS[unit]))
+            self._summary("metric", match["name"], metric=metric, unit="ns", value=float(value * TIME_NS[unit]))
         else:
-            self._summary("metric", found["name"], metric=metric, unit="count", value=float(value))
+            self._summary("metric", match["name"], metric=metric, unit="count", value=float(value))
 
     def _add(self, name: str, figures: dict[str, Any], args: dict[str, Any]) -> None:
         """Adds a row of statistics. The parts of its name go to args, too."""

@@ -41,10 +41,10 @@ def probe(sample: Sample) -> Match | None:
     near = None
     lines = text.splitlines() if sample.whole else sample.lines
     for number, line in enumerate(lines[:_MOST_LINES], 1):
-        found = _RECORD.search(line)
-        if not found:
+        match = _RECORD.search(line)
+        if not match:
             continue
-        record = _object(found.group(1))
+        record = _object(match.group(1))
         event = record.get("event")
         if isinstance(event, dict) and isinstance(event.get("type"), str) and "data" in event:
             if "timestamp" in record and "span_id" in record:
@@ -161,11 +161,11 @@ def _parse(text: str, line: Line, report: Report) -> _Record:
 
 def _unix_ns(text: str) -> tuple[int | None, bool]:
     """Returns the ns since 1970 of an RFC 3339 time, and whether they are exact. A leap second is read as second 59."""
-    found = _TIME.fullmatch(text.strip())
-    second = unix_seconds(f"{found['minute']}:{min(int(found['second']), 59):02}", found["zone"]) if found else None
-    if not found or second is None:
+    match = _TIME.fullmatch(text.strip())
+    second = unix_seconds(f"{match['minute']}:{min(int(match['second']), 59):02}", match["zone"]) if match else None
+    if not match or second is None:
         return None, True
-    part = Decimal("0." + (found["part"] or "0")) * 10**9
+    part = Decimal("0." + (match["part"] or "0")) * 10**9
     whole = part.quantize(Decimal(1), ROUND_HALF_EVEN)
     return second * 10**9 + int(whole), whole == part
 

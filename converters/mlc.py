@@ -166,10 +166,10 @@ class _Capture:
 
 def _device(run: str, devices: dict[str, int], rows: RowBuilder) -> int | None:
     """Returns the ordinal of the device that a run's title names; adds its catalog entry the first time."""
-    found = _DEVICE.search(run)
-    if not found:
+    match = _DEVICE.search(run)
+    if not match:
         return None
-    name = found.group("name")
+    name = match.group("name")
     if name not in devices:
         devices[name] = len(devices)
         rows.fact("device", device=devices[name], name=name)

@@ -43,8 +43,8 @@ class _Sum:
 
 def probe(sample: Sample) -> Match | None:
     """MAGIC for processes that are the trace units of tiles."""
-    found = _TILE.search(sample.text or "") if sample.is_json else None
-    return Match(Score.MAGIC, "has the trace units of AI Engine tiles, in cycles") if found else None
+    match = _TILE.search(sample.text or "") if sample.is_json else None
+    return Match(Score.MAGIC, "has the trace units of AI Engine tiles, in cycles") if match else None
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

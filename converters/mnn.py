@@ -90,27 +90,27 @@ class _Text(LineReader):
         if not text:
             self._headings = []
             self._lines.structure()
-        elif found := _MODEL.fullmatch(text):
-            self._model(found)
-        elif found := _NODE.fullmatch(text):
-            self._runs = int(found[3])
-            mean = Decimal(found[4]) * _MS
+        elif match := _MODEL.fullmatch(text):
+            self._model(match)
+        elif match := _NODE.fullmatch(text):
+            self._runs = int(match[3])
+            mean = Decimal(match[4]) * _MS
             figures = {"avg": float(mean), "count": self._runs, "total": float(mean * self._runs)}
-            self._node(found[2], found[1], found[5], {"Flops Rate": found[6]}, figures)
+            self._node(match[2], match[1], match[5], {"Flops Rate": match[6]}, figures)
         elif headings := _headings(text):
             self._begin(headings)
         elif self._headings and "\t" in text:
             self._cells([cell.strip() for cell in line.text.rstrip().split("\t")])
-        elif found := _RUNS.fullmatch(text):
-            each, nodes, least, greatest = (float(Decimal(time) * _MS) for time in found.groups())
+        elif match := _RUNS.fullmatch(text):
+            each, nodes, least, greatest = (float(Decimal(time) * _MS) for time in match.groups())
             place: dict[str, Any] = {"unit": "ns", "count": self._runs or None, "table": self._table}
             self._rows.summary("metric", "run", avg=each, min=least, max=greatest, **place)
             if nodes:
                 self._rows.summary("total", "all nodes", avg=nodes, **place)
             self._end()
-        elif found := _TOTAL.fullmatch(text):
-            args = {"mflops": found[2]}
-            took = float(Decimal(found[1]) * _MS)
+        elif match := _TOTAL.fullmatch(text):
+            args = {"mflops": match[2]}
+            took = float(Decimal(match[1]) * _MS)
             self._rows.summary("total", "all nodes", unit="ns", avg=took, table=self._table, args=args)
             self._end()
         else:
@@ -125,10 +125,10 @@ class _Text(LineReader):
         self._table += 1
         self._lines.used()
 
-    def _model(self, found: re.Match[str]) -> None:
-        greatest, least, mean = (float(Decimal(time) * _MS) for time in found.groups()[1:])
+    def _model(self, match: re.Match[str]) -> None:
+        greatest, least, mean = (float(Decimal(time) * _MS) for time in match.groups()[1:])
         figures: dict[str, Any] = {"avg": mean, "min": least, "max": greatest, "count": self._settings.get("loop")}
-        self._rows.summary("metric", found[1], unit="ns", table=self._table, args=self._settings, **figures)
+        self._rows.summary("metric", match[1], unit="ns", table=self._table, args=self._settings, **figures)
         self._lines.used()
 
     def _begin(self, headings: list[str]) -> None:
@@ -138,22 +138,24 @@ class _Text(LineReader):
 
     def _cells(self, cells: list[str]) -> None:
         """Adds a row of a table of nodes."""
-        found = dict(zip(self._headings, cells, strict=False))
-        time, share = found.pop(_BY_NAME[2], ""), found.pop("%", "")
+        by_heading = dict(zip(self._headings, cells, strict=False))
+        time, share = by_heading.pop(_BY_NAME[2], ""), by_heading.pop("%", "")
         if not (len(cells) == len(self._headings) and re.fullmatch(_NUMBER, time) and re.fullmatch(_NUMBER, share)):
             is_cut = self._lines.peek() is None
             self._lines.skip("cut" if is_cut else "bad-record", "the last row is cut off" if is_cut else "no time")
             return
-        mean, kind, name = Decimal(time) * _MS, found.pop("Op Type", None), found.pop(self._headings[0])
+        mean, kind, name = Decimal(time) * _MS, by_heading.pop("Op Type", None), by_heading.pop(self._headings[0])
         if kind is not None:
-            self._node(kind, name, share, found, {"avg": float(mean), "total": float(mean), "count": 1})  # of one run
+            self._node(
+                kind, name, share, by_heading, {"avg": float(mean), "total": float(mean), "count": 1}
+            )  # of one run
         elif self._has_names:
             self._lines.became("folded")
         else:
-            called = found.pop("Called times", "")
+            called = by_heading.pop("Called times", "")
             times = int(Decimal(called)) if re.fullmatch(_NUMBER, called) else 0
             figures = {"count": times, "avg": float(mean / times)} if times else {}
-            self._node(name, "", share, found, {"total": float(mean)} | figures)
+            self._node(name, "", share, by_heading, {"total": float(mean)} | figures)
 
     def _node(self, kind: str, name: str, share: str, args: dict[str, str], figures: dict[str, Any]) -> None:
         """Adds a node: its type is what it computes, its name its place in the model."""
@@ -163,14 +165,14 @@ class _Text(LineReader):
 
     def _setting(self, line: str) -> None:
         """Takes what was asked for, passes over what else the tools print."""
-        if found := _FORWARD.fullmatch(line):
-            self._settings = {"forward type": found[1]} | dict(_FIELD.findall(found[2]))
-        elif found := _LOOP.fullmatch(line):
-            self._settings |= {"loop": int(found[1])} | ({"warmup": int(found[2])} if found[2] else {})
-        elif found := _RUN.fullmatch(line):
-            self._runs = int(found[1])
-        elif found := _OPENED.fullmatch(line):
-            self._facts["model"] = found[1]
+        if match := _FORWARD.fullmatch(line):
+            self._settings = {"forward type": match[1]} | dict(_FIELD.findall(match[2]))
+        elif match := _LOOP.fullmatch(line):
+            self._settings |= {"loop": int(match[1])} | ({"warmup": int(match[2])} if match[2] else {})
+        elif match := _RUN.fullmatch(line):
+            self._runs = int(match[1])
+        elif match := _OPENED.fullmatch(line):
+            self._facts["model"] = match[1]
         elif not (_STRUCTURE.match(line) or _SLOW.fullmatch(line)):
             return
         self._lines.structure()

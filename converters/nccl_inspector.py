@@ -111,8 +111,8 @@ def _add(record: Any, rows: RowBuilder, versions: dict[str, None]) -> str | None
 def _figures(record: Any) -> tuple[str, dict[str, Any]]:
     """The figures of a collective, or of a send or receive, and the prefix of their keys."""
     for prefix in ("coll", "p2p"):
-        if found := _member(record, f"{prefix}_perf"):
-            return prefix, found
+        if members := _member(record, f"{prefix}_perf"):
+            return prefix, members
     return "", {}
 
 
@@ -129,13 +129,13 @@ def _start(figures: dict[str, Any], prefix: str, *, is_call: bool) -> int | None
 
 
 def _list(holder: dict[str, Any], key: str) -> list[Any]:
-    found = holder.get(key)
-    return found if isinstance(found, list) else []
+    value = holder.get(key)
+    return value if isinstance(value, list) else []
 
 
 def _member(record: Any, key: str) -> dict[str, Any]:
-    found = record.get(key) if isinstance(record, dict) else None
-    return found if isinstance(found, dict) else {}
+    value = record.get(key) if isinstance(record, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _to_int_or_none(value: Any) -> int | None:

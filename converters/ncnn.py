@@ -68,38 +68,38 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         text = _bare(line.text)
         if not text:
             lines.structure()
-        elif found := _NETWORK.fullmatch(text):
-            _network(rows, found, settings, table)
+        elif match := _NETWORK.fullmatch(text):
+            _network(rows, match, settings, table)
             table += 1
             lines.used()
-        elif found := _LAYER.fullmatch(text):
-            _layer(rows, found, settings, table)
+        elif match := _LAYER.fullmatch(text):
+            _layer(rows, match, settings, table)
             lines.used()
-        elif found := _SETTING.fullmatch(text):
-            settings[found[1]] = found[2]
+        elif match := _SETTING.fullmatch(text):
+            settings[match[1]] = match[2]
             lines.structure()
-        elif found := _DEVICE.fullmatch(text):
-            rows.fact("device", device=int(found[1]), name=found[2], facts={"api": "vulkan"})
+        elif match := _DEVICE.fullmatch(text):
+            rows.fact("device", device=int(match[1]), name=match[2], facts={"api": "vulkan"})
             lines.became("catalog")
         yield from rows.ready()
     rows.fact("source", facts={"tool": "ncnn", **({"settings": settings} if settings else {})})
     yield from rows.rest()
 
 
-def _network(rows: RowBuilder, found: re.Match[str], settings: dict[str, str], table: int) -> None:
+def _network(rows: RowBuilder, match: re.Match[str], settings: dict[str, str], table: int) -> None:
     """Adds the time of a network: of loop_count runs, without those of the warm-up."""
     names = ("min", "max", "avg")
-    times = zip(names, found.groups()[1:], strict=True)
+    times = zip(names, match.groups()[1:], strict=True)
     figures: dict[str, Any] = {name: float(Decimal(time) * _NS["m"]) for name, time in times}
     loops = int(settings.get("loop_count", 0))
     figures["count"] = loops if loops > 0 else None
     args = {key: int(value) for key, value in settings.items()}
-    rows.summary("metric", found[1], unit="ns", device=_device(settings), table=table, args=args, **figures)
+    rows.summary("metric", match[1], unit="ns", device=_device(settings), table=table, args=args, **figures)
 
 
-def _layer(rows: RowBuilder, found: re.Match[str], settings: dict[str, str], table: int) -> None:
+def _layer(rows: RowBuilder, match: re.Match[str], settings: dict[str, str], table: int) -> None:
     """Adds an execution of a layer."""
-    kind, name, time, unit, rest = found.groups()
+    kind, name, time, unit, rest = match.groups()
     shapes = _SHAPES.match(rest)
     args = {} if shapes is None else {"in": " ".join(shapes[1].split()), "out": " ".join(shapes[2].split())}
     args |= dict(_WINDOW.findall(rest))

@@ -193,28 +193,28 @@ def _name(kind: str, name: str, way: str | None) -> str:
 
 def _memory(source: str, target: str, name: str, kind: str) -> tuple[str, str]:
     """The kinds of memory of a copy, from its arguments or its name."""
-    if kind == "memcpy" and not source and not target and (found := _MEMORIES.search(name)):
-        return found[1], found[2]
+    if kind == "memcpy" and not source and not target and (match := _MEMORIES.search(name)):
+        return match[1], match[2]
     return source, target
 
 
 def _argument(rows: Batch, keys: tuple[str, ...]) -> list[str]:
     """For each row the value of the first of these keys that its arguments have, as text; "" if there is none."""
-    found = [""] * len(rows)
+    cells = [""] * len(rows)
     for key in keys:
         if rows.has(f"args.{key}"):
             values = decoded(rows.columns.column(f"args.{key}"))
             is_json = pa.types.is_binary(values.type)
             for row, value in enumerate(values.to_pylist()):
-                if value is not None and not found[row]:
-                    found[row] = _text(decode_document(value) if is_json else value)
+                if value is not None and not cells[row]:
+                    cells[row] = _text(decode_document(value) if is_json else value)
     if rows.has("args"):
         texts = decoded(rows.column("args"))
         for key in keys:
             there = pc.fill_null(pc.match_substring(texts, f'"{key}":'), False)
             for row in pc.indices_nonzero(there).to_pylist():
-                found[row] = found[row] or _text(load_object(texts[row].as_py()).get(key))
-    return found
+                cells[row] = cells[row] or _text(load_object(texts[row].as_py()).get(key))
+    return cells
 
 
 def _text(value: Any) -> str:
@@ -356,16 +356,16 @@ class Writer:
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows that the report has a place for, and returns their number."""
-        mine = words_in(batch.column("kind"), self._kinds) & ~words_in(batch.column("timing"), ("synthetic",))
+        selected = words_in(batch.column("kind"), self._kinds) & ~words_in(batch.column("timing"), ("synthetic",))
         if self._sum:
-            mine &= truth(batch.column("dur").is_valid())
-        self._note(batch, mine)
-        rows = np.flatnonzero(mine)
+            selected &= truth(batch.column("dur").is_valid())
+        self._note(batch, selected)
+        rows = np.flatnonzero(selected)
         if len(rows) and self._trace:
             self._trace.write(batch.taken(rows), batch.track[rows])
         elif len(rows) and self._sum:
-            found = batch.taken(rows)
-            self._sum.write(found.column("name"), found.column("dur").to_numpy())
+            ordered = batch.taken(rows)
+            self._sum.write(ordered.column("name"), ordered.column("dur").to_numpy())
         return len(rows)
 
     def close(self) -> None:
@@ -373,9 +373,9 @@ class Writer:
         if self._sum:
             self._sum.close()
 
-    def _note(self, batch: TimelineBatch, mine: Bools) -> None:
+    def _note(self, batch: TimelineBatch, rows: Bools) -> None:
         """Remembers the kinds of the rows that are left out."""
-        left = decoded(batch.column("kind")).filter(pa.array(~mine)).to_pylist()
+        left = decoded(batch.column("kind")).filter(pa.array(~rows)).to_pylist()
         counts = Counter(f"{kind} without a time" if kind in self._kinds else kind for kind in left)
         words = [f"{count:,} {kind}" for kind, count in counts.most_common()]
         self.left_out = ", ".join([*words, *([f"{batch.link_ends:,} arrow ends"] if batch.link_ends else [])])

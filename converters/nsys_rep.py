@@ -52,9 +52,9 @@ def programs() -> list[Path]:
     folders = [Path(one) for pattern in _FOLDERS for one in sorted(glob.glob(pattern), key=_numbers, reverse=True)]  # noqa: PTH207
     # Never the folder that ktrace was started in (an empty element of PATH): the input may have brought an nsys.
     places = [folder for folder in (*on_path, *homes, *folders) if folder.is_absolute()]
-    found = [path for folder in places if (path := folder / _NAME).is_file() and os.access(path, os.X_OK)]
+    paths = [path for folder in places if (path := folder / _NAME).is_file() and os.access(path, os.X_OK)]
     unique: dict[Path, Path] = {}
-    for path in found:
+    for path in paths:
         unique.setdefault(path.resolve(), path)
     return list(unique.values())
 
@@ -208,8 +208,8 @@ def _export_with(program: Path, report: Path, database: Path, conversion: Conver
         if message:
             conversion.report.issue("capture-warning", "nsys export", message[-_MOST_QUOTED:])
         return None
-    found = _NEWER.search(message)
-    made_by = (found[1] or found[2]).replace("@", ".").strip(".") if found else ""
+    match = _NEWER.search(message)
+    made_by = (match[1] or match[2]).replace("@", ".").strip(".") if match else ""
     ending = f"it ended with exit code {code}" if code else "it wrote nothing"
     last = " ".join(message[max(0, message.rfind("Exportation error")) :].split())
     return Failure(program, f"{last[:_MOST_QUOTED]} ({ending})".strip(), made_by)
@@ -265,10 +265,10 @@ def _output_of(program: Path, *arguments: str) -> str:
 def _version(program: Path) -> str:
     """Returns the release of an nsys."""
     try:
-        found = _VERSION.search(_output_of(program, "--version"))
+        match = _VERSION.search(_output_of(program, "--version"))
     except (OSError, subprocess.SubprocessError):
         return "unknown release"
-    return found[1] if found else "unknown release"
+    return match[1] if match else "unknown release"
 
 
 FORMAT = Format(

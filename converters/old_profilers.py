@@ -33,8 +33,8 @@ _N = r"\d{1,15}(?:\.\d{0,9})?"
 
 def _work(columns: Columns) -> Columns:
     """A launch, a copy or a memset of a device."""
-    apart = re.sub(r"^(memcpy|memset)", r"\1 ", str(columns["name"]).removesuffix("async"))
-    kind, copy_kind = device_work(apart)
+    spaced = re.sub(r"^(memcpy|memset)", r"\1 ", str(columns["name"]).removesuffix("async"))
+    kind, copy_kind = device_work(spaced)
     once = {} if "ts" in columns else {"count": 1}
     return columns | once | {"kind": kind} | ({"copy_kind": copy_kind} if copy_kind else {})
 

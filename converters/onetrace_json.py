@@ -55,8 +55,8 @@ class Queues:
 
     def place(self, name: str, _tid: int | None, track: str | None) -> Place:
         """The place of a row: the stages before the execution are ranges."""
-        found = _OWN.fullmatch(track or "")
-        stream = self.streams.get(found[1]) if found else None
+        match = _OWN.fullmatch(track or "")
+        stream = self.streams.get(match[1]) if match else None
         stage = _STAGE.search(name)
         if stage and stage[1] != "Executed":
             return Place(ParsedName("range", name), stream, waits=True)

@@ -44,8 +44,8 @@ def probe(sample: Sample) -> Match | None:
     head = sample.head[:65_536]
     if b'"cat"' not in head or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"[", b"{"):
         return None
-    if _CATEGORY.search(head) and (found := _NAME.search(head)):
-        name = found[0].decode(errors="replace").split(":", 1)[1].strip(' ",')
+    if _CATEGORY.search(head) and (match := _NAME.search(head)):
+        name = match[0].decode(errors="replace").split(":", 1)[1].strip(' ",')
         return Match(Score.DIALECT, f"has ONNX Runtime's event '{name[:60]}'")
     return None
 
@@ -136,13 +136,13 @@ def _numbers(columns: dict[str, pa.Array]) -> None:
 
 def _layer(name: pa.Array) -> pa.Array:
     """The names of nodes: the names of their events without the suffix."""
-    found = _texts(name, _node)
-    return pa.nulls(len(name), pa.string()) if found is None else found
+    layers = _texts(name, _node)
+    return pa.nulls(len(name), pa.string()) if layers is None else layers
 
 
 def _node(name: str) -> str | None:
-    found = SUFFIX.fullmatch(name)
-    return found[1] if found else None
+    match = SUFFIX.fullmatch(name)
+    return match[1] if match else None
 
 
 def _texts(column: pa.Array | None, function: Callable[[str], str | None]) -> pa.Array | None:
@@ -178,13 +178,13 @@ def _device_work(columns: dict[str, pa.Array], rows: int) -> None:
 
 def _directions(columns: dict[str, pa.Array]) -> None:
     """Fills the direction of copies, which CUDA has in the name and ROCm in an argument."""
-    found = _texts(columns["name"], direction)
+    directions = _texts(columns["name"], direction)
     known = _texts(columns.get(_DIRECTION), direction)
     if known is not None:
-        found = known if found is None else pc.coalesce(known, found)
-    if found is not None:
+        directions = known if directions is None else pc.coalesce(known, directions)
+    if directions is not None:
         copies = pc.equal(encoded(columns["kind"]).dictionary_decode(), "memcpy")
-        columns["copy_kind"] = pc.if_else(copies, found, None)
+        columns["copy_kind"] = pc.if_else(copies, directions, None)
 
 
 #: The profiler records no further event of the host after this one.

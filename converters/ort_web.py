@@ -86,15 +86,15 @@ def kernel_of(text: str) -> Kernel | None:
     """Returns the kernel of a line of WebGPU profiling; None if the line is another one or is cut off."""
     begin = text.find(MARK)
     times = text.rfind("start time: ") if " ns, execution time: " in text else text.rfind("execution time: ")
-    found = _TIMES.fullmatch(text, times) if times > begin >= 0 else None
-    if not found:
+    match = _TIMES.fullmatch(text, times) if times > begin >= 0 else None
+    if not match:
         return None
     middle = text[begin + len(MARK) : times]
     end = min((at for mark in _TENSORS if (at := middle.find(mark)) >= 0), default=middle.rfind('"'))
     if end < 0:
         return None
     kernel = _labelled(middle[:end])
-    kernel.dur, kernel.start = int(found[2]), None if found[1] is None else int(found[1])
+    kernel.dur, kernel.start = int(match[2]), None if match[1] is None else int(match[1])
     for role, tensors in _tensors(middle[end + 1 :]).items():
         kernel.args[role] = tensors
     return kernel
@@ -107,10 +107,10 @@ def _labelled(label: str) -> Kernel:
     if len(parts) >= 4 and has_id:
         identity, operator, node, program = parts[0], parts[1], "|".join(parts[2:-1]), parts[-1]
         return Kernel(program, 0, node=node or None, args={"kernelId": int(identity), "kernelType": operator})
-    if found := _OLD_LABEL.fullmatch(label):
-        args: dict[str, Any] = {"kernelId": int(found[1])} if found[1] else {}
-        named = None if _ID.fullmatch(found[3]) else found[3]  # without a name it was the id
-        return Kernel(f"[{found[2]}] {found[3]}", 0, node=named, args=args | {"kernelType": found[2]})
+    if match := _OLD_LABEL.fullmatch(label):
+        args: dict[str, Any] = {"kernelId": int(match[1])} if match[1] else {}
+        named = None if _ID.fullmatch(match[3]) else match[3]  # without a name it was the id
+        return Kernel(f"[{match[2]}] {match[3]}", 0, node=named, args=args | {"kernelType": match[2]})
     if has_id and len(parts) > 1:
         return Kernel("|".join(parts[1:]), 0, args={"kernelId": int(parts[0])})
     return Kernel(label, 0)
@@ -118,12 +118,12 @@ def _labelled(label: str) -> Kernel:
 
 def _tensors(text: str) -> dict[str, list[dict[str, Any]]]:
     """The shapes and types of inputs and outputs, under the keys that the profiler's callback has for them."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    tensors: dict[str, list[dict[str, Any]]] = {}
     for tensor in _TENSOR.finditer(text):
         dims = tensor[3] if tensor[3] is not None else tensor[5]
         data: dict[str, Any] = {"dims": [int(size) for size in _SIZE.findall(dims)]}
-        found.setdefault(f"{tensor[1]}sMetadata", []).append(data | ({"dataType": tensor[4]} if tensor[4] else {}))
-    return found
+        tensors.setdefault(f"{tensor[1]}sMetadata", []).append(data | ({"dataType": tensor[4]} if tensor[4] else {}))
+    return tensors
 
 
 def data_of(text: str) -> Kernel | None:
@@ -186,8 +186,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             problem = _add_kernel(kernel, rows)
             if not has_device:
                 has_device = bool(rows.fact("device", device=0, facts={"api": "webgpu"}))
-        elif found := onnxjs_event(text):
-            problem = _add_onnxjs(found, rows)
+        elif match := onnxjs_event(text):
+            problem = _add_onnxjs(match, rows)
         elif event := profile_event(text):
             problem = _add_event(event, rows)
         elif _STRUCTURE.fullmatch(text):
@@ -219,13 +219,13 @@ def _add_kernel(kernel: Kernel, rows: RowBuilder) -> tuple[str, str] | None:
     return None
 
 
-def _add_onnxjs(found: re.Match[str], rows: RowBuilder) -> tuple[str, str] | None:
+def _add_onnxjs(match: re.Match[str], rows: RowBuilder) -> tuple[str, str] | None:
     """Adds an event of onnxjs, which begins its duration before its end. The GPU's timer counts from 0."""
-    dur, end = (to_ns(Decimal(found[key]), "ms")[0] for key in ("dur", "end"))
+    dur, end = (to_ns(Decimal(match[key]), "ms")[0] for key in ("dur", "end"))
     if end >= _LIMIT:
         return "time-range", f"{end} ns"
-    name, category = found["name"], found["category"]
-    shared: dict[str, Any] = {"cat": category, "args": {"logged": found["logged"]} if found["logged"] else None}
+    name, category = match["name"], match["category"]
+    shared: dict[str, Any] = {"cat": category, "args": {"logged": match["logged"]} if match["logged"] else None}
     if dur == end and name.startswith("ProgramManager.run"):
         rows.summary("kernel", name, unit="ns", count=1, total=float(dur), device=0, **shared)
     else:

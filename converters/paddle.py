@@ -82,31 +82,31 @@ class _Text(LineReader):
 
     def take(self, line: Line) -> None:
         text, words = line.text.rstrip(), line.text.strip()
-        if found := _TITLE.fullmatch(words):
-            self._title, self._device, self._table = found["title"], found["place"] or "", self._table + 1
+        if match := _TITLE.fullmatch(words):
+            self._title, self._device, self._table = match["title"], match["place"] or "", self._table + 1
             self._of_gpu, self._open = False, []
             self._lines.structure()
         elif not self._title:
             if not text:
                 self._lines.structure()
-        elif found := _UNIT.fullmatch(words):
-            self._factor = TIME_NS[found[1]]
+        elif match := _UNIT.fullmatch(words):
+            self._factor = TIME_NS[match[1]]
             self._lines.structure()
-        elif found := _ROW.fullmatch(text):
-            self._add(found)
-        elif found := _PLAIN.fullmatch(text):
-            figures = {"total": float(Decimal(found["time"]) * self._factor), "percent": float(found["share"])}
-            self._metric(found["name"], found["calls"] or "-", figures, gpu=self._of_gpu)
+        elif match := _ROW.fullmatch(text):
+            self._add(match)
+        elif match := _PLAIN.fullmatch(text):
+            figures = {"total": float(Decimal(match["time"]) * self._factor), "percent": float(match["share"])}
+            self._metric(match["name"], match["calls"] or "-", figures, gpu=self._of_gpu)
             self._lines.used()
-        elif found := _MEMORY.fullmatch(text):
-            self._memory(found)
-        elif found := _PEAK.fullmatch(text):
-            columns = {"unit": "B", "value": float(found[2]), "args": {"place": self._device}, **self._place()}
-            self._rows.summary("metric", found[1], metric="memory", **columns)
+        elif match := _MEMORY.fullmatch(text):
+            self._memory(match)
+        elif match := _PEAK.fullmatch(text):
+            columns = {"unit": "B", "value": float(match[2]), "args": {"place": self._device}, **self._place()}
+            self._rows.summary("metric", match[1], metric="memory", **columns)
             self._lines.used()
-        elif found := _DEVICE.fullmatch(text):
+        elif match := _DEVICE.fullmatch(text):
             self._rows.summary(
-                "metric", found[1], metric="utilization", unit="%", value=float(found[2]), **self._place()
+                "metric", match[1], metric="utilization", unit="%", value=float(match[2]), **self._place()
             )
             self._lines.used()
         elif _HEADING.fullmatch(words):
@@ -119,22 +119,28 @@ class _Text(LineReader):
     def end(self) -> None:
         self._rows.fact("source", facts={"tool": "PaddlePaddle"})
 
-    def _add(self, found: re.Match[str]) -> None:
+    def _add(self, match: re.Match[str]) -> None:
         """Adds a row: an operator or a kernel, or the metrics of another view."""
-        name, calls, first, second = found["name"], found["calls"], found["first"], found["second"]
-        mine, more = self._figures(first), self._figures(second or "")
-        indent = len(found["indent"])
+        name, calls, first, second = match["name"], match["calls"], match["first"], match["second"]
+        figures, more = self._figures(first), self._figures(second or "")
+        indent = len(match["indent"])
         while self._open and self._open[-1][0] >= indent:
             self._open.pop()
         around = self._open[-1][1] if self._open else None
         kind = {"Operator Summary": "op", "Kernel Summary": "kernel"}.get(self._title)
         parent = around
-        if kind and mine:
-            flops = {"FLOPs": int(found["flops"])} if (found["flops"] or "-") not in ("-", "0") else {}
-            columns: dict[str, Any] = {"count": _count(calls), "args": flops, "parent": around, **self._place(), **mine}
+        if kind and figures:
+            flops = {"FLOPs": int(match["flops"])} if (match["flops"] or "-") not in ("-", "0") else {}
+            columns: dict[str, Any] = {
+                "count": _count(calls),
+                "args": flops,
+                "parent": around,
+                **self._place(),
+                **figures,
+            }
             parent = self._rows.summary(kind, name, unit="ns", **columns)
-        elif mine:
-            parent = self._metric(name, calls, mine, gpu=self._of_gpu, parent=around)
+        elif figures:
+            parent = self._metric(name, calls, figures, gpu=self._of_gpu, parent=around)
         if more.get("total"):
             gpu = self._metric(name, calls, more, gpu=True, parent=parent)
             parent = gpu if parent is None else parent
@@ -146,8 +152,8 @@ class _Text(LineReader):
         """The figures of a cell that are there, in ns, and the share."""
         *times, share = cell.split(" / ") if cell else [""]
         named = zip(_FIGURES, times, strict=False)
-        found: dict[str, Any] = {name: float(Decimal(time) * self._factor) for name, time in named if time != "-"}
-        return found | ({"percent": float(share)} if found and share != "-" else {})
+        figures: dict[str, Any] = {name: float(Decimal(time) * self._factor) for name, time in named if time != "-"}
+        return figures | ({"percent": float(share)} if figures and share != "-" else {})
 
     def _metric(self, name: str, calls: str, figures: dict[str, Any], *, gpu: bool, parent: int | None = None) -> int:
         """Adds the time of the CPU or the GPU of what isn't added up."""
@@ -155,12 +161,12 @@ class _Text(LineReader):
         columns: dict[str, Any] = {"count": _count(calls), "parent": parent, **self._place(), **figures}
         return self._rows.summary("metric", name, metric=metric, unit="ns", **columns)
 
-    def _memory(self, found: re.Match[str]) -> None:
+    def _memory(self, match: re.Match[str]) -> None:
         """Adds what a name allocated, in B."""
-        args: dict[str, Any] = {"place": self._device, "Type": found["type"], "Free Count": int(found["frees"])}
-        args |= {"Free Size": int(found["freed"]), "Increased Size": int(found["more"])}
-        columns: dict[str, Any] = {"total": float(found["size"]), "count": int(found["count"]), **self._place()}
-        self._rows.summary("alloc", found["name"], metric="memory", unit="B", args=args, **columns)
+        args: dict[str, Any] = {"place": self._device, "Type": match["type"], "Free Count": int(match["frees"])}
+        args |= {"Free Size": int(match["freed"]), "Increased Size": int(match["more"])}
+        columns: dict[str, Any] = {"total": float(match["size"]), "count": int(match["count"]), **self._place()}
+        self._rows.summary("alloc", match["name"], metric="memory", unit="B", args=args, **columns)
         self._lines.used()
 
     def _place(self) -> dict[str, Any]:

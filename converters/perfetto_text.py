@@ -81,10 +81,10 @@ def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
 
 def _note_unknown(text: str, pool: DescriptorPool, report: Report) -> None:
     """Notes the extensions that aren't known, such as Android's: they are left out."""
-    found: dict[str, list[int]] = {}
+    starts: dict[str, list[int]] = {}
     for extension in _ANY_EXTENSION.finditer(text):
-        found.setdefault(extension[1], []).append(extension.start())
-    for name, places in found.items():
+        starts.setdefault(extension[1], []).append(extension.start())
+    for name, places in starts.items():
         try:
             pool.FindExtensionByName(name)
         except KeyError:

@@ -38,16 +38,16 @@ def _metrics(lines: Sequence[str]) -> list[str]:
     """The metrics that the command or the legend names, in the order of the figures; none if neither is there."""
     for pattern in (_COMMAND, _LEGEND):
         for line in lines:
-            if (found := pattern.search(line)) and any(map(_TIME.fullmatch, found["metrics"].split(","))):
-                return found["metrics"].split(",")
+            if (match := pattern.search(line)) and any(map(_TIME.fullmatch, match["metrics"].split(","))):
+                return match["metrics"].split(",")
     return []
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a tree with a ROOT and a time of a known unit; NEAR without that."""
     for number, line in enumerate(sample.lines, 1):
-        found = _ROW.fullmatch(line) if line.endswith(" ROOT") else None
-        if found and not found["branch"]:
+        match = _ROW.fullmatch(line) if line.endswith(" ROOT") else None
+        if match and not match["branch"]:
             if _metrics(sample.lines):
                 return Match(Score.DIALECT, f"has a tree of proton-viewer (line {number})")
             return Match(Score.NEAR, f"has a tree of proton-viewer (line {number}), but not its metrics (-m time/ms)")
@@ -67,18 +67,18 @@ class ProtonTree(LineReader):
                 expected="the command above it, such as proton-viewer -m time/ms, or the legend below it",
                 remedy="paste one of them, too, or give the profile (run.hatchet)",
             )
-        times = ((index, found) for index, metric in enumerate(self._metrics) if (found := _TIME.fullmatch(metric)))
+        times = ((index, match) for index, metric in enumerate(self._metrics) if (match := _TIME.fullmatch(metric)))
         self._place, self._time = next(times)
         self._above: list[tuple[int, str]] = []  # the depth and the name of each row that the next one may be below
 
     def take(self, line: Line) -> None:
-        found = _ROW.fullmatch(line.text)
-        if not found:
+        match = _ROW.fullmatch(line.text)
+        if not match:
             if not line.text.strip() or _LEGEND.match(line.text):
                 self._lines.structure()
             return
-        metrics, figures = self._metrics, found["figures"].split()
-        name, depth = found["name"], len(found["branch"])
+        metrics, figures = self._metrics, match["figures"].split()
+        name, depth = match["name"], len(match["branch"])
         total = duration_ns(figures[self._place], self._time["unit"]) if len(figures) == len(metrics) else None
         if total is None:
             self._lines.skip("bad-record", "no time")

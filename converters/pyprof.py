@@ -87,8 +87,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             lines.structure()
         elif text.startswith(_BEGIN):
             _take(lines, _add_literal(text, rows), cut=lines.is_open and not text.rstrip().endswith("}"))
-        elif "Sil(ns)" in text and (found := _table(text)):
-            table = found
+        elif "Sil(ns)" in text and (parsed := _table(text)):
+            table = parsed
             lines.structure()
         elif table:
             headings, split = table
@@ -117,13 +117,13 @@ def _table(text: str) -> tuple[list[str], Cells] | None:
     if text.startswith('"'):
         headings, split = _quoted(text) or [], _quoted
         return (headings, split) if _are_headings(headings) else None
-    found = [(word.start(), word[0]) for word in re.finditer(r"\S+", text)]
-    headings = [_CUT.get(word, word) for _, word in found]
+    words = [(word.start(), word[0]) for word in re.finditer(r"\S+", text)]
+    headings = [_CUT.get(word, word) for _, word in words]
     if not _are_headings(headings):
         return None
     if text == " ".join(headings):
         return headings, lambda line: line.split(" ")
-    begins = [begin for begin, _ in found]
+    begins = [begin for begin, _ in words]
     places = zip(headings, begins, [*begins[1:], 0], strict=True)
     widths = [_WIDTHS[heading] or max(end - begin - 1, 0) for heading, begin, end in places]
     return headings, lambda line: _columnated(line, headings, widths)
@@ -238,10 +238,10 @@ def _plain(value: Any) -> Any:
 
 def _ordinal(record: dict[str, Any], key: str) -> int | None:
     """The number of a device or stream, which is taken out of the record."""
-    found = as_int64(record.get(key), 0, _LIMIT)
-    if found is not None:
+    number = as_int64(record.get(key), 0, _LIMIT)
+    if number is not None:
         del record[key]
-    return found
+    return number
 
 
 def _is_extent(parts: Any) -> bool:

@@ -94,14 +94,14 @@ class _Profile(LineReader):
             self._row(text)
         elif self._is_preamble(line):
             self._lines.structure()
-        elif found := SECTION.fullmatch(text.removeprefix("--- ")):
-            self._section, self._graph = found["name"], None
+        elif match := SECTION.fullmatch(text.removeprefix("--- ")):
+            self._section, self._graph = match["name"], None
             self._lines.structure()
-        elif text.startswith("--- ") and (found := _GRAPH.fullmatch(text)):
-            self._graph = found["name"]
+        elif text.startswith("--- ") and (match := _GRAPH.fullmatch(text)):
+            self._graph = match["name"]
             self._lines.structure()
-        elif self._section and (found := _FIGURE.fullmatch(text)):
-            self._printed(found["what"], found["value"], found["unit"])
+        elif self._section and (match := _FIGURE.fullmatch(text)):
+            self._printed(match["what"], match["value"], match["unit"])
 
     def end(self) -> None:
         self._rows.fact("device", device=0, name="HTP", facts={"vendor": "Qualcomm"})
@@ -134,8 +134,8 @@ class _Profile(LineReader):
 
     def _printed(self, what: str, value: str, unit: str) -> None:
         """A line of the printed statistics. Operators are counted in the first section of a kind alone."""
-        found = _BACKEND.fullmatch(what)
-        name = found["name"] if found else what
+        match = _BACKEND.fullmatch(what)
+        name = match["name"] if match else what
         section = self._section or ""
         repeats = section.startswith("Execute") and "(" in section and "Average" not in section
         is_operator = _OPERATOR.fullmatch(name) is not None and not repeats
@@ -143,13 +143,13 @@ class _Profile(LineReader):
 
     def _add(self, name: str, value: str, unit: str, args: dict[str, Any], *, is_operator: bool) -> None:
         """Adds a figure: a duration or cycles of an operator, of a whole graph or phase, or another one."""
-        found = cell_quantity(value)
-        if found is None or found.unit or not found.number.is_finite():
+        quantity = cell_quantity(value)
+        if quantity is None or quantity.unit or not quantity.number.is_finite():
             self._lines.skip("bad-record", "no number")
             return
         scale = _TIMES.get(unit.lower())
         known = "ns" if scale else _UNITS.get(unit.lower(), unit)
-        figure = float(found.number * (scale or 1))
+        figure = float(quantity.number * (scale or 1))
         columns: dict[str, Any] = {"unit": known, "run": self._graph}
         if is_operator and (scale or known == "cycle"):
             operator = _OPERATOR.fullmatch(name)

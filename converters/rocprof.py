@@ -45,8 +45,8 @@ def probe(sample: Sample) -> Match | None:
     for number, line in likely_lines(sample, LIKELY):
         if "," not in line or not WORDS.search(line):
             continue
-        found = headings_of(line, table_kind)
-        if found and not is_v3(found[0], found[1]):
+        table = headings_of(line, table_kind)
+        if table and not is_v3(table[0], table[1]):
             return Match(Score.DIALECT, f"contains the headings of rocprof (line {number})")
         if _PRINTED.search(line) and (row := printed_row(line)) and table_kind(list(row)):
             return Match(Score.DIALECT, f"contains a row in rocprof's printed form (line {number})")
@@ -73,12 +73,12 @@ def printed_row(text: str) -> dict[str, str] | None:
             row[wide["key"]] = text[wide.end() : end].strip()
             at = end + 1 + len(text[end + 1 :]) - len(text[end + 1 :].lstrip(", "))
             continue
-        found = _CELL.match(text, at)
-        if not found:
+        match = _CELL.match(text, at)
+        if not match:
             return None
-        cell = found["number"] if found["number"] is not None else found["cell"]
-        row[found["key"]] = cell[1:-1].replace('""', '"') if cell.startswith('"') else cell
-        at = found.end()
+        cell = match["number"] if match["number"] is not None else match["cell"]
+        row[match["key"]] = cell[1:-1].replace('""', '"') if cell.startswith('"') else cell
+        at = match.end()
     times = row.pop("time", "").split(",")
     if len(times) == len(_TIMES):
         row |= dict(zip(_TIMES, times, strict=True))
@@ -89,15 +89,15 @@ def printed_row(text: str) -> dict[str, str] | None:
 
 def _end(text: str, cell: re.Match[str]) -> int:
     """The position of the bracket that closes a cell which may contain brackets."""
-    found = [at for end in _ENDS[cell["key"]] if (at := text.find(end, cell.end())) >= 0]
+    ends = [at for end in _ENDS[cell["key"]] if (at := text.find(end, cell.end())) >= 0]
     last = text.rfind(")")
-    return min(found, default=last if last >= cell.end() else len(text))
+    return min(ends, default=last if last >= cell.end() else len(text))
 
 
 def printed_counter(text: str) -> tuple[str, str] | None:
     """Returns name and value of a counter of the dispatch above, None for another line."""
-    found = _COUNTER.fullmatch(text)
-    return (found[1], found[2]) if found else None
+    match = _COUNTER.fullmatch(text)
+    return (match[1], match[2]) if match else None
 
 
 #: rocprof's own messages.

@@ -113,23 +113,23 @@ class _Reading:
         columns = ("metric_uuid", "name", "metric_id", "description", "table_name", "sub_table_name", "unit")
         rows = self._database.rows("compute_metric_definition", *columns)
         counts = Counter(row[1] for row in rows)
-        found = {}
+        metrics = {}
         for key, own, number, description, *titles, spelled in rows:
             name = _text(own) or "[no name]"
             if counts[own] > 1:
                 name = f"{number} {name}"
             unit = _UNITS.get(spelled, _text(spelled))
             scope = list(dict.fromkeys(filter(None, map(_text, titles))))
-            found[key] = _Metric(name, unit, scope, {"metric_id": number} if _text(number) else {})
+            metrics[key] = _Metric(name, unit, scope, {"metric_id": number} if _text(number) else {})
             facts = {"unit": unit, "description": _text(description)}
             self.rows.fact("metric", name=name, facts={fact: text for fact, text in facts.items() if text})
-        return found
+        return metrics
 
     def _rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Columns of the rows of a table, None for a column that it doesn't have, and the place of the row."""
-        for own in self._database.like(table)[:1]:
-            self.read.add(own)
-            for block in self._database.blocks(own, self._conversion.batch_rows):
+        for name_in_file in self._database.like(table)[:1]:
+            self.read.add(name_in_file)
+            for block in self._database.blocks(name_in_file, self._conversion.batch_rows):
                 for number, row in enumerate(_cells(block, columns)):
                     yield *row, block.where(number)
 
@@ -180,9 +180,9 @@ class _Reading:
     def dispatches(self, table: str) -> Iterator[Batch]:
         """A kernel for each dispatch that ran."""
         start, end = "start_timestamp", "end_timestamp"
-        for own in self._database.like(table)[:1]:
-            self.read.add(own)
-            for block in self._database.blocks(own, self._conversion.batch_rows):
+        for name_in_file in self._database.like(table)[:1]:
+            self.read.add(name_in_file)
+            for block in self._database.blocks(name_in_file, self._conversion.batch_rows):
                 sound = timed(executed(block, self._conversion, start, end), self._conversion, start, end)
                 for row in _cells(sound, ("kernel_uuid", "dispatch_id", "gpu_id", start, end)):
                     self._dispatch(*row)
@@ -252,8 +252,8 @@ class _Reading:
 
 def _cells(block: Block, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Columns of the rows of a block, None for a column that it doesn't have."""
-    found = [block.get(name) for name in columns]
-    cells = [[None] * len(block) if column is None else column.to_pylist() for column in found]
+    columns_read = [block.get(name) for name in columns]
+    cells = [[None] * len(block) if column is None else column.to_pylist() for column in columns_read]
     return zip(*cells, strict=True)
 
 
@@ -265,10 +265,10 @@ def _text(value: object) -> str | None:
 def _object(text: object) -> dict[str, Any]:
     """The object in a text of JSON, {} for anything else."""
     try:
-        found = load_json(text) if isinstance(text, str) else None
+        value = load_json(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return {}
-    return dict(found) if isinstance(found, dict) else {}
+    return dict(value) if isinstance(value, dict) else {}
 
 
 FORMAT = Format(

@@ -46,9 +46,9 @@ _TRACED = frozenset(("hip", "hsa", "kfd", "ops", "copy", "roctx"))
 def probe(sample: Sample) -> Match | None:
     """MAGIC for a traced table with rocprof's own columns, or for its table of kernels."""
     for name, columns in (sample.tables or {}).items():
-        own = {column.casefold() for column in columns}
-        traced = name.casefold() in _TRACED and {"beginns", "endns", "name", "__section", "__lane"} <= own
-        if traced or (name.casefold() == "kern" and {"index", "kernelname", "gpu-id"} <= own):
+        names = {column.casefold() for column in columns}
+        traced = name.casefold() in _TRACED and {"beginns", "endns", "name", "__section", "__lane"} <= names
+        if traced or (name.casefold() == "kern" and {"index", "kernelname", "gpu-id"} <= names):
             return Match(Score.MAGIC, f"is an SQLite database with rocprof's table {name}")
     return None
 
@@ -67,16 +67,18 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     with opened(source, conversion) as database:
         database.declare(whole=_WHOLE, texts=_TEXTS)
         tables = {
-            name: own
+            name: name_in_file
             for name in ("HIP", "HSA", "KFD", "rocTX", "OPS", "COPY", "KERN")
-            for own in database.like(name)[:1]
+            for name_in_file in database.like(name)[:1]
         }
-        ids = first_ids(database, [(own, IDS if name == "KERN" else 1) for name, own in tables.items()])
-        for name, own in tables.items():
+        ids = first_ids(
+            database, [(name_in_file, IDS if name == "KERN" else 1) for name, name_in_file in tables.items()]
+        )
+        for name, name_in_file in tables.items():
             if name == "KERN":
-                yield from _dispatches(database, own, ids[own], conversion)
+                yield from _dispatches(database, name_in_file, ids[name_in_file], conversion)
             else:
-                yield from _traced(database, name, own, ids[own], conversion)
+                yield from _traced(database, name, name_in_file, ids[name_in_file], conversion)
         rows = RowBuilder(conversion, first_id=0)
         rows.tool_and_clock("rocprof", "monotonic")
         yield from rows.rest()

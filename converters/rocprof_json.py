@@ -90,8 +90,8 @@ class ExactTimes:
         ts = batch.column("ts")
         rows = {"pid": batch.column("pid"), "tid": batch.column("tid"), "us": pc.divide(ts, _US)}
         ends = pa.table({**rows, "row": pa.array(np.arange(len(ts)))})
-        found = ends.join(begins, ["pid", "tid", "us"]).sort_by("row")["ts_min"].combine_chunks()
-        return batch.replaced({"ts": pc.coalesce(found, ts)})
+        exact = ends.join(begins, ["pid", "tid", "us"]).sort_by("row")["ts_min"].combine_chunks()
+        return batch.replaced({"ts": pc.coalesce(exact, ts)})
 
 
 def _to_integers(column: pa.Array) -> pa.Int64Array:
@@ -133,7 +133,7 @@ _HEAD = 1 << 20
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields kernels, copies, calls, marks and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
     labels = {int(pid): label for label, pid in _LABEL.findall(source.beginning(_HEAD))}
-    gpus = {pid: int(found[1]) for pid, label in labels.items() if (found := _GPU.fullmatch(label))}
+    gpus = {pid: int(match[1]) for pid, label in labels.items() if (match := _GPU.fullmatch(label))}
     barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
     marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
@@ -153,16 +153,16 @@ def _with_kinds(batch: Batch, kinds: dict[int, str]) -> Batch:
     given = pa.array(list(kinds.values())).take(pc.index_in(batch.column("pid"), value_set=pids))
     if given.null_count == len(given):
         return batch
-    own = encoded(batch.column("kind")).dictionary_decode()
-    return batch.replaced({"kind": pc.coalesce(given, own).dictionary_encode()})
+    derived = encoded(batch.column("kind")).dictionary_decode()
+    return batch.replaced({"kind": pc.coalesce(given, derived).dictionary_encode()})
 
 
-def _member(found: Member, conversion: Conversion) -> Iterator[Batch]:
+def _member(member: Member, conversion: Conversion) -> Iterator[Batch]:
     """Yields the output of rocminfo, in otherData, as facts of the source."""
-    value = found.value()
-    rows = RowBuilder(conversion, first_id=found.byte)
+    value = member.value()
+    rows = RowBuilder(conversion, first_id=member.byte)
     if value not in (None, "", {}):
-        rows.fact("source", facts={found.key: value})
+        rows.fact("source", facts={member.key: value})
     yield from rows.rest()
 
 

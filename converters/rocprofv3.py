@@ -80,19 +80,19 @@ class Named(NamedTuple):
 
 def named(path: str) -> Named | None:
     """Returns the parts of a path, None for a path that isn't rocprofv3's."""
-    found = _NAME.fullmatch(path)
-    if not found:
+    match = _NAME.fullmatch(path)
+    if not match:
         return None
-    folder, prefix = found["folder"] or "", found["prefix"] or ""
+    folder, prefix = match["folder"] or "", match["prefix"] or ""
     pid = _PID.fullmatch(prefix)
     host = folder.rsplit("/", 1)[-1] if prefix.isdecimal() else None
-    return Named(path, found["what"], (folder, prefix), int(pid[1]) if pid else None, host or None)
+    return Named(path, match["what"], (folder, prefix), int(pid[1]) if pid else None, host or None)
 
 
 def is_of(path: str, groups: Collection[tuple[str, str]]) -> bool:
     """Whether a path is another format of one of the runs that have CSV files."""
-    found = _OTHER.fullmatch(path)
-    return found is not None and (found["folder"] or "", found["prefix"]) in groups
+    match = _OTHER.fullmatch(path)
+    return match is not None and (match["folder"] or "", match["prefix"]) in groups
 
 
 def own_files(listing: Iterable[str]) -> list[Named]:
@@ -100,14 +100,14 @@ def own_files(listing: Iterable[str]) -> list[Named]:
 
     The files are in it or in folders for its passes, hosts and processes; at most half as many files may be others.
     """
-    found, others = [], 0
+    files, others = [], 0
     for path in listing:
         if about := named(path):
-            found.append(about)
+            files.append(about)
         elif not _OTHER.fullmatch(path):
             others += 1
-    deep = any(about.path.count("/") > _DEEPEST for about in found)
-    return [] if deep or others > len(found) // 2 else found
+    deep = any(about.path.count("/") > _DEEPEST for about in files)
+    return [] if deep or others > len(files) // 2 else files
 
 
 def in_order(files: list[Named]) -> list[Named]:
@@ -119,13 +119,17 @@ def in_order(files: list[Named]) -> list[Named]:
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the headings of rocprofv3, and for a folder of files with its names."""
     if sample.listing is not None:
-        own = own_files(sample.listing)
-        return Match(Score.DIALECT, f"contains {len(own)} files of rocprofv3, such as {own[0].path}") if own else None
+        files = own_files(sample.listing)
+        return (
+            Match(Score.DIALECT, f"contains {len(files)} files of rocprofv3, such as {files[0].path}")
+            if files
+            else None
+        )
     for number, line in likely_lines(sample, (*LIKELY, "rocprofv3")):
         if TITLE.fullmatch(line):
             return Match(Score.DIALECT, f"contains the title of a rocprofv3 summary (line {number})")
-        found = headings_of(line, table_kind) if "," in line and WORDS.search(line) else None
-        if found and is_v3(found[0], found[1]):
+        table = headings_of(line, table_kind) if "," in line and WORDS.search(line) else None
+        if table and is_v3(table[0], table[1]):
             return Match(Score.DIALECT, f"contains the headings of rocprofv3 (line {number})")
     return None
 
@@ -201,8 +205,8 @@ def _single(source: Source) -> RocmFile:
 def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
     """Returns the files of a folder; reports those that aren't rocprofv3's."""
     listing = source.sample().listing or ()
-    found = [about for path in listing if (about := named(path))]
-    prefixes = {about.group for about in found}
+    files = [about for path in listing if (about := named(path))]
+    prefixes = {about.group for about in files}
     for path in listing:
         if named(path):
             continue
@@ -212,13 +216,13 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
             conversion.report.issue("same-run", path)
         else:
             conversion.report.issue("unrecognised", path, "not a CSV file of rocprofv3")
-    groups = {about.group: KnownDispatches() for about in found}
-    counted = {about.group for about in found if about.what.startswith(("counter_collection", "streaming", "spm"))}
-    pids = {about.group: about.pid for about in found}
-    for about in found:
+    groups = {about.group: KnownDispatches() for about in files}
+    counted = {about.group for about in files if about.what.startswith(("counter_collection", "streaming", "spm"))}
+    pids = {about.group: about.pid for about in files}
+    for about in files:
         if pids[about.group] is None:
             pids[about.group] = _pid_in(file_in(source, about.path))
-    hosts = _distinct_hosts({about.group: (about.host, pids[about.group]) for about in found})
+    hosts = _distinct_hosts({about.group: (about.host, pids[about.group]) for about in files})
     return [
         RocmFile(
             file_in(source, about.path),
@@ -230,7 +234,7 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
             dispatched=groups[about.group],
             remember=about.group in counted,
         )
-        for number, about in enumerate(in_order(found))
+        for number, about in enumerate(in_order(files))
     ]
 
 

@@ -162,12 +162,12 @@ class _Reading:
 
     def _place(self, name: str) -> dict[str, Any]:
         """The columns of a profile's rows: the thread that its name states, else a track of the name."""
-        found = _THREAD.fullmatch(name) or _PROCESS.fullmatch(name)
-        if not found:
+        match = _THREAD.fullmatch(name) or _PROCESS.fullmatch(name)
+        if not match:
             return {"track": name or None}
-        place = {key: int(found[key], 0) for key in ("pid", "tid") if found.groupdict().get(key)}
-        if found.groupdict().get("name"):
-            self._rows.fact("thread", name=found["name"], **place)
+        place = {key: int(match[key], 0) for key in ("pid", "tid") if match.groupdict().get(key)}
+        if match.groupdict().get("name"):
+            self._rows.fact("thread", name=match["name"], **place)
         return place
 
     def _ranges(self, profile: dict[str, Any], where: str, unit: str, place: dict[str, Any]) -> Iterator[None]:
@@ -231,8 +231,8 @@ class _Reading:
         """Yields number, whether it opens a frame, frame and time of the sound events; each end has its begin."""
         opened: Counter[int] = Counter()
         for number, event in enumerate(profile["events"]):
-            found = event if isinstance(event, dict) else {}
-            kind, frame, at = found.get("type"), found.get("frame"), _parse_decimal(found.get("at"))
+            record = event if isinstance(event, dict) else {}
+            kind, frame, at = record.get("type"), record.get("frame"), _parse_decimal(record.get("at"))
             place = f"{where}, event {number}"
             if kind not in ("O", "C") or at is None or not self._is_frame(frame):
                 self._report.issue("bad-record", place, f"no event with a frame and a time: {shown(event)}")
@@ -276,11 +276,11 @@ class _Reading:
 
 def _frame(frame: Any) -> _Frame:
     """A frame; its file, line and column are the arguments of its ranges."""
-    found = frame if isinstance(frame, dict) else {}
-    name = found.get("name")
+    record = frame if isinstance(frame, dict) else {}
+    name = record.get("name")
     name = name if isinstance(name, str) and name else NO_NAME
-    args = {key: value for key, value in found.items() if key != "name" and value is not None}
-    return _Frame(name, frame_text(name, found.get("file"), found.get("line")), args)
+    args = {key: value for key, value in record.items() if key != "name" and value is not None}
+    return _Frame(name, frame_text(name, record.get("file"), record.get("line")), args)
 
 
 def _parse_decimal(value: Any) -> Decimal | None:
@@ -360,17 +360,17 @@ class Writer:
         for ts, row, track, lane in zip(*columns, strict=True):
             if row >= 0 and not is_shown[row]:
                 continue
-            found = events.setdefault((track, lane), [])
+            events_of_lane = events.setdefault((track, lane), [])
             if row < 0:
-                found.append((False, self._open[track, lane].pop(), ts))
+                events_of_lane.append((False, self._open[track, lane].pop(), ts))
                 continue
-            found.append((True, frames[row], ts))
+            events_of_lane.append((True, frames[row], ts))
             if slices[row]:
                 self._open.setdefault((track, lane), []).append(frames[row])
             else:
-                found.append((False, frames[row], ts))
-        for key, found in events.items():
-            begins, numbers, times = zip(*found, strict=True)
+                events_of_lane.append((False, frames[row], ts))
+        for key, events_of_lane in events.items():
+            begins, numbers, times = zip(*events_of_lane, strict=True)
             types = {"begin": pa.bool_(), "frame": pa.int32(), "at": pa.int64()}
             values = zip((begins, numbers, times), types.values(), strict=True)
             kept = [pa.array(column, kind) for column, kind in values]

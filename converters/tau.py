@@ -44,8 +44,8 @@ def _function(columns: Columns) -> Columns | list[Columns]:
     name, args = columns["name"], columns["args"]
     if " => " in name or name.startswith(("[CONTEXT]", "[SAMPLE]", "[SUMMARY]", "[UNWIND]")):
         return []
-    if found := _DEVICE.search(name):
-        columns |= {"kind": "kernel", "device": int(found[1] or 0), "short_name": name[: found.start()].strip()}
+    if match := _DEVICE.search(name):
+        columns |= {"kind": "kernel", "device": int(match[1] or 0), "short_name": name[: match.start()].strip()}
     elif name.startswith(("MPI_", "cuda", "hip", "cu")) and name.split("(")[0].isidentifier():
         columns["kind"] = "api"
     columns |= {"total": _ns(args.pop("exclusive")), "unit": "ns"}

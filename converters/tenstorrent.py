@@ -68,9 +68,9 @@ _NEEDED = {
 
 def table_kind(cells: Sequence[str]) -> str | None:
     """OPS or ZONES for the headings of such a table, None for another line."""
-    own = {cell.strip() for cell in cells}
+    headings = {cell.strip() for cell in cells}
     for kind, needs in _NEEDED.items():
-        if all(any(name in own for name in names) for names in needs):
+        if all(any(name in headings for name in names) for names in needs):
             return kind
     return None
 
@@ -188,8 +188,10 @@ class Operations:
         if self._rate is None:
             begin, measured = pc.if_else(signpost, block.or_nulls("<host_ts>"), None), signpost
         else:
-            own, end = (nanoseconds(block.or_nulls(f"<{field}>"), self._rate.mhz) for field in ("kernel", "end"))
-            begin = pc.if_else(signpost, None, pc.coalesce(own, pc.subtract(end, dur)))
+            begin_stated, end = (
+                nanoseconds(block.or_nulls(f"<{field}>"), self._rate.mhz) for field in ("kernel", "end")
+            )
+            begin = pc.if_else(signpost, None, pc.coalesce(begin_stated, pc.subtract(end, dur)))
             begin = pc.if_else(signpost, self._ends_before(block, begin, self._rate), begin)
         timing = pc.if_else(measured, "measured", "derived")
         return block.replaced({"<ts>": begin, "<signpost>": signpost, "<timing>": timing})
@@ -267,8 +269,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                     remedy="put that line above the headings, with the chip's own frequency",
                 )
             yield from zones.batches(item)
-        elif isinstance(item, Line) and (found := _CHIP.fullmatch(item.text)) and int(found["mhz"]):
-            zones = Zones(conversion, found["arch"], int(found["mhz"]))
+        elif isinstance(item, Line) and (match := _CHIP.fullmatch(item.text)) and int(match["mhz"]):
+            zones = Zones(conversion, match["arch"], int(match["mhz"]))
             lines.became("catalog")
     for number, arch in sorted((operations.chips | (zones.chips if zones else {})).items()):
         facts.fact("device", device=number, name=arch, facts={"vendor": "Tenstorrent", "kind": "chip"})

@@ -47,8 +47,8 @@ OF_RUNS = re.compile(r"count=\d{1,12} first=\d{1,12} curr=\d{1,12} min=\d{1,12} 
 
 def headings_of(text: str) -> list[str] | None:
     """The headings of a table of operators, or of the sums by type; None for another line."""
-    if "[" in text and (found := _BRACKETS.findall(text)):
-        names = [name.lower() if name == "Name" else name for name in found]
+    if "[" in text and (brackets := _BRACKETS.findall(text)):
+        names = [name.lower() if name == "Name" else name for name in brackets]
     elif text.startswith("node type, "):
         names = [cell.replace("avg_ms", "avg ms") for cell in text.split(", ")]
     else:
@@ -125,29 +125,29 @@ class _Text(LineReader):
         elif headings := headings_of(text):
             self._headings, self._is_csv = headings, "[" not in text
             self._lines.structure()
-        elif found := _TITLE.fullmatch(text):
-            self._has_all |= (is_first := found["title"] == "Run Order")
+        elif match := _TITLE.fullmatch(text):
+            self._has_all |= (is_first := match["title"] == "Run Order")
             self._repeats = self._has_all and not is_first
             self._lines.structure()
         elif _WORDS.match(text):
             self._lines.structure()
         elif self._headings and (cells := _cells(text, self._headings, is_csv=self._is_csv)):
             self._operator(cells)
-        elif found := RUNS.fullmatch(text):
-            self._statistics(text, of_operators=found["all"] is not None)
+        elif match := RUNS.fullmatch(text):
+            self._statistics(text, of_operators=match["all"] is not None)
         elif TIMINGS in text:
             self._timings(text)
-        elif found := _RESULT.fullmatch(text):
-            self._once(found["key"].replace("Model i", "I"), found["value"], _MS)
+        elif match := _RESULT.fullmatch(text):
+            self._once(match["key"].replace("Model i", "I"), match["value"], _MS)
             self._lines.used()
         elif _REPEATED.match(text):
             self._lines.became("folded")
-        elif found := _SETTING.fullmatch(text) or _FOOTPRINT.fullmatch(text):
-            self._settings[found["key"]] = found["value"]
+        elif match := _SETTING.fullmatch(text) or _FOOTPRINT.fullmatch(text):
+            self._settings[match["key"]] = match["value"]
             self._lines.structure()
-        elif found := _SECTION.fullmatch(text):
+        elif match := _SECTION.fullmatch(text):
             self._end_section()
-            self._section, self._headings = found["name"], None
+            self._section, self._headings = match["name"], None
             self._table += 1
             self._seen.clear()
             self._has_all = self._repeats = False
@@ -207,13 +207,13 @@ class _Text(LineReader):
 
     def _statistics(self, text: str, *, of_operators: bool) -> None:
         """Adds the times of runs, in us: of the warm-up, then of those that count; or of all operators in them."""
-        found = {key: number for key, value in _FIELDS.findall(text) if (number := _number(value)) is not None}
-        if "curr" in found:
-            found.setdefault("avg", found["curr"])  # of a single run, or where all are the same
+        numbers = {key: number for key, value in _FIELDS.findall(text) if (number := _number(value)) is not None}
+        if "curr" in numbers:
+            numbers.setdefault("avg", numbers["curr"])  # of a single run, or where all are the same
         columns: dict[str, Any] = {
-            column: float(found[key] * _US) for key, column in _STATISTICS.items() if key in found
+            column: float(numbers[key] * _US) for key, column in _STATISTICS.items() if key in numbers
         }
-        args = {f"{key}_us": float(found[key]) for key in ("first", "curr") if key in found}
+        args = {f"{key}_us": float(numbers[key]) for key in ("first", "curr") if key in numbers}
         if of_operators:
             self._end_section(columns.get("avg"))
             columns |= {"run": self._section, "table": self._table}
@@ -221,13 +221,13 @@ class _Text(LineReader):
             ("total", "all operators") if of_operators else ("metric", ("warm-up run", "run")[min(self._runs, 1)])
         )
         self._runs += not of_operators
-        self._rows.summary(kind, name, unit="ns", count=as_int64(found["count"]), args=args, **columns)
+        self._rows.summary(kind, name, unit="ns", count=as_int64(numbers["count"]), args=args, **columns)
         self._lines.used()
 
     def _timings(self, text: str) -> None:
         """Adds how long the initialisation and the first run took; the averages are those of the runs."""
-        for found in _ONCE.finditer(text):
-            self._once(found["name"], found["value"], _US)
+        for match in _ONCE.finditer(text):
+            self._once(match["name"], match["value"], _US)
         self._lines.used()
 
     def _once(self, what: str, text: str, factor: int) -> None:
@@ -259,8 +259,8 @@ def _cells(text: str, headings: list[str], *, is_csv: bool) -> dict[str, str] | 
 
 
 def _number(text: str) -> Any:
-    found = cell_quantity(text)
-    return found.number if found and found.number.is_finite() else None
+    quantity = cell_quantity(text)
+    return quantity.number if quantity and quantity.number.is_finite() else None
 
 
 FORMAT = Format(

@@ -80,14 +80,14 @@ class _Text(LineReader):
         text = line.text.strip()
         if not text:
             self._lines.structure()
-        elif found := _UNIT.fullmatch(text):
-            self._add(found["unit"])
-        elif found := _TITLE.fullmatch(text):
-            title = found["title"].lstrip("-").removeprefix(" ").rstrip("-").removesuffix(" ")
+        elif match := _UNIT.fullmatch(text):
+            self._add(match["unit"])
+        elif match := _TITLE.fullmatch(text):
+            title = match["title"].lstrip("-").removeprefix(" ").rstrip("-").removesuffix(" ")
             self._title, self._heads, self._table = title, None, self._table + 1
             self._lines.structure()
-        elif found := _THREADS.fullmatch(text):
-            self._threads = int(found["threads"])
+        elif match := _THREADS.fullmatch(text):
+            self._threads = int(match["threads"])
             self._lines.structure()
         elif self._table >= 0 and "|" in text and self._heads is None:
             self._heads = [head.strip() for head in line.text.split("|")[1:]]
@@ -107,9 +107,9 @@ class _Text(LineReader):
         """Keeps the cells of a row until the unit is known."""
         name, *cells = line.text.split("|")
         figures = [
-            (head, Decimal(found["figure"]))
+            (head, Decimal(match["figure"]))
             for head, cell in zip(self._heads or (), cells, strict=False)
-            if (found := _CELL.fullmatch(cell.strip()))
+            if (match := _CELL.fullmatch(cell.strip()))
         ]
         place = {"table": self._table, "scope": [self._title] if self._title else None}
         self._waiting.append(_Cells(name.strip(), figures, place | {"threads": self._threads}, line.number))
@@ -132,8 +132,8 @@ class _Text(LineReader):
 
     def _measurement(self, text: str) -> None:
         """Reads a line of a measurement: its names, its time, its runs."""
-        if found := _TIME.fullmatch(text):
-            ns = float(nanoseconds(Decimal(found["figure"]), found["unit"]) or 0)
+        if match := _TIME.fullmatch(text):
+            ns = float(nanoseconds(Decimal(match["figure"]), match["unit"]) or 0)
             figure: dict[str, Any] = {"median" if "Median" in text else "avg": ns}
             self._rows.summary("metric", ": ".join(self._name or ["measurement"]), unit="ns", **figure)
             self._lines.used()

@@ -56,10 +56,10 @@ class FlopsRow(NamedTuple):
 
 def heading(text: str, below: str) -> int | None:
     """The number of characters before the table in its lines, such as a logger's; None if no table begins here."""
-    found = _HEADING.fullmatch(text) if len(text) <= _LONGEST and "% Total" in text else None
-    if not found:
+    match = _HEADING.fullmatch(text) if len(text) <= _LONGEST and "% Total" in text else None
+    if not match:
         return None
-    width = len(found["prefix"])
+    width = len(match["prefix"])
     return width if _RULE.fullmatch(below[width:]) else None
 
 
@@ -70,11 +70,11 @@ def is_rule(text: str) -> bool:
 
 def row(text: str) -> FlopsRow | None:
     """The row in a line, None for another line."""
-    found = _ROW.fullmatch(text) if len(text) <= _LONGEST else None
-    if not found:
+    match = _ROW.fullmatch(text) if len(text) <= _LONGEST else None
+    if not match:
         return None
-    flop = Decimal(found["flop"]) * 1000 ** _POWERS[found["suffix"]]
-    return FlopsRow(bool(found["dash"]), found["name"], flop, found["flop"] + found["suffix"], float(found["share"]))
+    flop = Decimal(match["flop"]) * 1000 ** _POWERS[match["suffix"]]
+    return FlopsRow(bool(match["dash"]), match["name"], flop, match["flop"] + match["suffix"], float(match["share"]))
 
 
 _WORDS = ("% total",)
@@ -101,9 +101,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     scope: list[str] = []
     rows.fact("source", facts={"tool": "PyTorch FlopCounterMode"})
     for line in lines:
-        found = heading(line.text, lines.peek() or "")
-        if found is not None:
-            table, width, is_open, scope = table + 1, found, True, []
+        headings = heading(line.text, lines.peek() or "")
+        if headings is not None:
+            table, width, is_open, scope = table + 1, headings, True, []
             lines.structure()
         elif not line.text.strip():
             lines.structure()

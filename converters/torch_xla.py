@@ -50,7 +50,7 @@ _BYTES = {unit: 1024**power for power, unit in enumerate(("B", "KB", "MB", "GB",
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a metric with its samples in the next line."""
     for number, _ in likely_lines(sample, FORMAT.words):
-        if number > 1 and (found := _HEAD.match(sample.lines[number - 2])) and found["what"] == "Metric":
+        if number > 1 and (match := _HEAD.match(sample.lines[number - 2])) and match["what"] == "Metric":
             return Match(Score.DIALECT, f"has metrics of PyTorch/XLA (line {number - 1})")
     return None
 
@@ -58,12 +58,12 @@ def probe(sample: Sample) -> Match | None:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each metric and each counter."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    name, found, count = "", dict[str, str](), 0
+    name, members, count = "", dict[str, str](), 0
     for line in lines:
         if head := _HEAD.fullmatch(line.text):
-            name, found, count = head["name"], {}, 1
+            name, members, count = head["name"], {}, 1
         elif name and (one := _PROPERTY.fullmatch(line.text)):
-            found[one["key"]] = one["value"].strip()
+            members[one["key"]] = one["value"].strip()
             count += 1
         else:
             name = ""
@@ -72,7 +72,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             continue
         if _PROPERTY.fullmatch(lines.peek() or ""):
             lines.defer()
-        elif columns := _columns(found):
+        elif columns := _columns(members):
             rows.summary("metric", name, **columns)
             lines.used(count)
             name = ""
@@ -84,10 +84,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _columns(found: dict[str, str]) -> dict[str, Any]:
+def _columns(members: dict[str, str]) -> dict[str, Any]:
     """The figures of a metric in the unit of its sum, the others as arguments; none without a figure."""
-    figures = {_COLUMNS[key]: value for key, value in found.items() if key in _COLUMNS}
-    for part in found.get("Percentiles", "").split(";"):
+    figures = {_COLUMNS[key]: value for key, value in members.items() if key in _COLUMNS}
+    for part in members.get("Percentiles", "").split(";"):
         key, _, value = part.strip().partition("=")
         figures |= {_PERCENTILES[key]: value} if key in _PERCENTILES else {}
     read = {column: quantity for column, value in figures.items() if (quantity := _quantity(value))}
@@ -95,8 +95,8 @@ def _columns(found: dict[str, str]) -> dict[str, Any]:
     columns: dict[str, Any] = {column: number for column, (number, its) in read.items() if its == unit}
     if not columns:
         return {}
-    samples = found.get("TotalSamples", "")
-    args = {key: found[key] for key in ("ValueRate", "Rate", "Percentiles") if found.get(key)}
+    samples = members.get("TotalSamples", "")
+    args = {key: members[key] for key in ("ValueRate", "Rate", "Percentiles") if members.get(key)}
     metric = {"ns": "duration", "B": "bytes"}.get(unit, "value")
     count = {"count": int(samples)} if samples.isdecimal() and len(samples) < 19 else {}
     return {"metric": metric, "unit": unit or "count", "args": args or None, **count, **columns}

@@ -103,8 +103,8 @@ def _unpack(stream: BinaryIO, file: Path, source: Source) -> int:
 def _to_script(stream: BinaryIO, text: bytes) -> bytes | None:
     """Returns the text after the next tag of a trace, as far as it is read; None if there is none."""
     while True:
-        if found := _SCRIPT.search(text):
-            return text[found.end() :]
+        if match := _SCRIPT.search(text):
+            return text[match.end() :]
         more = stream.read(_CHUNK)
         if not more:
             return None

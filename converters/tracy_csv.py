@@ -138,8 +138,8 @@ def _block(odd: list[tuple[int, tuple[str, ...]]], table: CsvTable, report: Repo
 def split(text: str, table: CsvTable) -> tuple[str, ...] | None:
     """The cells of a line with separators in its first or last text; None if it can't be split."""
     for pattern in _patterns(table.headings, table.dialect.separator):
-        if found := pattern.fullmatch(text):
-            return found.groups()
+        if match := pattern.fullmatch(text):
+            return match.groups()
     return None
 
 

@@ -72,28 +72,30 @@ def in_parts(batch: Batch, opencl: frozenset[tuple[int, int]]) -> Batch:
     """Returns a batch of events whose device work has its parts as columns, with the kernel's own name."""
     if not batch.has("cat") or not len(batch):
         return batch
-    mine = pc.fill_null(pc.equal(batch.column("cat").cast(pa.string()), "gpu_op"), False)
-    if not mine.true_count:
+    of_device = pc.fill_null(pc.equal(batch.column("cat").cast(pa.string()), "gpu_op"), False)
+    if not of_device.true_count:
         return batch
     names = encoded(batch.column("name"))
     words = names.dictionary.cast(pa.string()).to_pylist()
     parts = [work(word or "") for word in words] + [work(word or "", True) for word in words]
     index = names.indices.to_numpy(zero_copy_only=False) + np.where(_of_opencl(batch, opencl), len(words), 0)
-    return with_parts(batch, parts, np.where(mine.to_numpy(zero_copy_only=False), index, -1))
+    return with_parts(batch, parts, np.where(of_device.to_numpy(zero_copy_only=False), index, -1))
 
 
 def marked(batch: Batch) -> Batch:
     """Returns a batch of events in which begins and ends are ranges and marks are instants, not calls."""
     dur = batch.column("dur")
     if batch.has("half"):
-        mine = pc.is_valid(batch.column("half"))
+        halves = pc.is_valid(batch.column("half"))
         kind = "range"
     else:
-        mine = pc.and_(pc.is_null(dur), pc.equal(batch.column("kind").cast(pa.string()), "api"))
+        halves = pc.and_(pc.is_null(dur), pc.equal(batch.column("kind").cast(pa.string()), "api"))
         kind = "instant"
-    if not mine.true_count:
+    if not halves.true_count:
         return batch
-    return batch.replaced({"kind": pc.if_else(mine, kind, batch.column("kind").cast(pa.string())).dictionary_encode()})
+    return batch.replaced(
+        {"kind": pc.if_else(halves, kind, batch.column("kind").cast(pa.string())).dictionary_encode()}
+    )
 
 
 def _of_opencl(batch: Batch, opencl: frozenset[tuple[int, int]]) -> Any:
@@ -145,8 +147,8 @@ def small_streams(batch: Batch) -> Batch:
     if not batch.has("stream") or not batch.has("device"):
         return batch
     stream = batch.column("stream").cast(pa.int64())
-    mine = pc.and_(pc.is_valid(batch.column("device")), pc.greater(stream, _FIRST))
-    return batch.replaced({"stream": pc.if_else(pc.fill_null(mine, False), pc.subtract(LAST, stream), stream)})
+    numbered = pc.and_(pc.is_valid(batch.column("device")), pc.greater(stream, _FIRST))
+    return batch.replaced({"stream": pc.if_else(pc.fill_null(numbered, False), pc.subtract(LAST, stream), stream)})
 
 
 #: Times of this clock are unix times, where they are long after 1970: 2001.

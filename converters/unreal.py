@@ -28,9 +28,9 @@ _WIDTH = 4
 def _pass(columns: Columns) -> Columns:
     """A pass with its depth, by the blanks before its share, and what it drew."""
     args, name = columns["args"], columns["name"]
-    while found := _COUNTS.search(name):
-        name = name[: found.start()]
-        args[found["what"]] = found["number"]
+    while match := _COUNTS.search(name):
+        name = name[: match.start()]
+        args[match["what"]] = match["number"]
     margin, share = args.pop("margin", ""), args.pop("share")
     is_frame = name.split(" ")[0] == "FRAME"
     padded = max(0, _WIDTH - len(share))

@@ -45,12 +45,12 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text
     if not text:
         return None
-    found = None
-    for found in islice(_BLOCK.finditer(text), _LOOKS):
-        near = text[max(0, found.start() - _REACH) : found.end() + _REACH]
+    block = None
+    for block in islice(_BLOCK.finditer(text), _LOOKS):
+        near = text[max(0, block.start() - _REACH) : block.end() + _REACH]
         if all(time.search(near) for time in _TIMES):
             return Match(Score.DIALECT, "has blocks with the keys entryPoints, start and end")
-    return Match(Score.NEAR, "has entryPoints, but no block with start and end") if found else None
+    return Match(Score.NEAR, "has entryPoints, but no block with start and end") if block else None
 
 
 #: A block has at most this many lines; anything longer isn't read as a block.
@@ -113,12 +113,12 @@ class _Scan:
         line = _Waiting(number, text)
         self._waiting.append(line)
         blocks = []
-        for found in _MARK.finditer(text):
-            if found.group() == "{":
-                self._open.append(_Open(number, found.start(), _may_begin(text, found.start())))
-            elif found.group() != "}":
-                self._key = (number, found.start())
-            elif self._open and (block := self._close(number, found.start())):
+        for match in _MARK.finditer(text):
+            if match.group() == "{":
+                self._open.append(_Open(number, match.start(), _may_begin(text, match.start())))
+            elif match.group() != "}":
+                self._key = (number, match.start())
+            elif self._open and (block := self._close(number, match.start())):
                 blocks.append(block)
         if not text.strip(" \t[]{},"):
             line.is_structure = True

@@ -63,12 +63,12 @@ def lines_of(source: Source) -> Lines:
     """Returns what each thread is."""
     planes: dict[int, str] = {}
     names: dict[int, list[tuple[int, str]]] = {}
-    for found in _NAMED.finditer(source.beginning(_HEAD)):
-        name = _text(found["name"])
-        if found["tid"] is None:
-            planes[int(found["pid"])] = name
+    for match in _NAMED.finditer(source.beginning(_HEAD)):
+        name = _text(match["name"])
+        if match["tid"] is None:
+            planes[int(match["pid"])] = name
         else:
-            names.setdefault(int(found["pid"]), []).append((int(found["tid"]), name))
+            names.setdefault(int(match["pid"]), []).append((int(match["tid"]), name))
     return {
         (pid, tid): place
         for pid, lines in names.items()
@@ -176,8 +176,8 @@ def _has(columns: dict[str, pa.Array], name: str) -> Bools:
     column = columns.get(name)
     if column is None:
         return np.zeros(len(columns["name"]), np.bool_)
-    found: Bools = present(column)
-    return found
+    mask: Bools = present(column)
+    return mask
 
 
 def _exact(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
@@ -189,8 +189,8 @@ def _exact(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
             printed = decoded(columns[name]).cast(pa.string()).cast(pa.float64())
         except pa.ArrowInvalid:  # a time that isn't a number
             continue
-        apart = pc.abs(pc.subtract(pc.multiply(printed, 1000.0), columns[exact].cast(pa.float64())))
-        odd = pc.and_(pc.greater(apart, 0.0005), pc.not_equal(printed, _LEAST))
+        difference = pc.abs(pc.subtract(pc.multiply(printed, 1000.0), columns[exact].cast(pa.float64())))
+        odd = pc.and_(pc.greater(difference, 0.0005), pc.not_equal(printed, _LEAST))
         rest = pc.if_else(odd, columns[name], None)
         if rest.null_count == len(rest):
             del columns[name]

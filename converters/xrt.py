@@ -51,8 +51,8 @@ def _is_heading(line: str) -> bool:
 
 def _ms(text: str | None) -> int | None:
     """A time in ms as whole ns, None for another cell."""
-    found = number(text) if text else None
-    return to_ns(found, "ms")[0] if found is not None and found.is_finite() and 0 <= found < _LATEST else None
+    value = number(text) if text else None
+    return to_ns(value, "ms")[0] if value is not None and value.is_finite() and 0 <= value < _LATEST else None
 
 
 class _Timeline(LineReader):

@@ -36,9 +36,9 @@ class Table:
     what: str
     headings: tuple[str, ...]
 
-    def has(self, own: frozenset[str]) -> bool:
+    def has(self, headings: frozenset[str]) -> bool:
         """Whether a table with these headings is of this kind."""
-        return all(any(one in own for one in heading.split("|")) for heading in self.headings)
+        return all(any(one in headings for one in heading.split("|")) for heading in self.headings)
 
 
 TASKS, UNTIMED, TASK_TIME, OP_STATISTIC, COMMUNICATION = "tasks", "op_summary", "task_time", "op_statistic", "comm"
@@ -115,8 +115,8 @@ def _first_lines(sample: Sample) -> list[str]:
 
 def table_kind(cells: Sequence[str]) -> str | None:
     """Returns the table that has these headings, None for none."""
-    own = frozenset(map(plain, cells))
-    return next((table.what for table in TABLES if table.has(own)), None)
+    names = frozenset(map(plain, cells))
+    return next((table.what for table in TABLES if table.has(names)), None)
 
 
 def plain(heading: str) -> str:

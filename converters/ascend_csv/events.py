@@ -103,8 +103,8 @@ class Listed:
         types, tasks = block.get("<type>"), np.ones(len(block), np.bool_)
         if types is not None:
             tasks = ~_is_collective(types).to_numpy(zero_copy_only=False) | (_filled(block, "<task>") >= 0)
-        found = np.stack([_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>")])
-        self._parts.append(found[:, tasks])
+        keys = np.stack([_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>")])
+        self._parts.append(keys[:, tasks])
         self._tasks = None
 
     def without(self, block: Block, conversion: Conversion) -> Block:
@@ -193,8 +193,8 @@ def device_of(block: Block) -> pa.Array:
     """The device of each row: Device_id, that in `NPU:1`; 0 in files of one device, which don't name it."""
     given, kind = block.take("<device>"), block.get("<type>")
     if given is None and kind is not None:
-        found = pc.extract_regex(kind, r"^NPU:(?P<number>[0-9]{1,9})$")
-        given = pc.struct_field(found, "number").cast(pa.int64())
+        groups = pc.extract_regex(kind, r"^NPU:(?P<number>[0-9]{1,9})$")
+        given = pc.struct_field(groups, "number").cast(pa.int64())
     return pc.fill_null(given, 0) if given is not None else pa.array(np.zeros(len(block), np.int64))
 
 
@@ -211,13 +211,13 @@ def _tasks(block: Block, *, with_tasks: bool) -> dict[str, Any]:
         kinds = pc.if_else(pc.and_not(collective, part) if with_tasks else part, "range", kinds)
         track = pc.if_else(pc.and_not(collective, part), "Communication", None)
     name, stop = block.take("<name>"), block.take("<stop>")
-    found: dict[str, Any] = {"kind": kinds, "name": name, "stream": block.take("<stream>")}
+    columns: dict[str, Any] = {"kind": kinds, "name": name, "stream": block.take("<stream>")}
     if types is not None:
-        found["name"] = pc.if_else(pc.is_in(name, value_set=_NAMELESS), types.fill_null(""), name)
+        columns["name"] = pc.if_else(pc.is_in(name, value_set=_NAMELESS), types.fill_null(""), name)
     if stop is not None:
         other = pc.not_equal(stop, pc.add(block.get("<ts>"), block.get("<dur>")))
-        found["args.task_stop"] = pc.if_else(other, stop, None)
-    return found | {"track": track, "grid_x": nonzero(block.take("<grid>")), "cat": types, "args.Task ID": task}
+        columns["args.task_stop"] = pc.if_else(other, stop, None)
+    return columns | {"track": track, "grid_x": nonzero(block.take("<grid>")), "cat": types, "args.Task ID": task}
 
 
 def _iterations(block: Block) -> dict[str, Any]:
@@ -229,20 +229,20 @@ def _marks(block: Block) -> dict[str, Any]:
     texts = pa.array([""] * len(block)) if types is None else types.fill_null("")
     kinds = pc.if_else(pc.match_substring(texts, "marker"), "instant", "range")
     name = pc.fill_null(block.take("<name>"), "[no name]")
-    found: dict[str, Any] = {"kind": kinds, "name": name, "pid": block.take("<pid>"), "tid": block.take("<tid>")}
-    return found | {"cat": types}
+    columns: dict[str, Any] = {"kind": kinds, "name": name, "pid": block.take("<pid>"), "tid": block.take("<tid>")}
+    return columns | {"cat": types}
 
 
 def _allocations(block: Block) -> dict[str, Any]:
     """The size is in KB of 1024 bytes."""
     size = block.take("<bytes>")
-    found: dict[str, Any] = {"kind": "alloc", "name": block.take("<name>"), "cat": block.take("<type>")}
+    columns: dict[str, Any] = {"kind": "alloc", "name": block.take("<name>"), "cat": block.take("<type>")}
     if size is not None:
         exact = pc.multiply(size, 1024.0)
         whole = pc.and_(pc.equal(pc.round(exact), exact), pc.less(pc.abs(exact), float(1 << 63)))
-        found["bytes"] = pc.if_else(whole, exact, None).cast(pa.int64())
-        found["args.Size(KB)"] = only(size, pc.fill_null(pc.invert(whole), False).to_numpy(zero_copy_only=False))
-    return found
+        columns["bytes"] = pc.if_else(whole, exact, None).cast(pa.int64())
+        columns["args.Size(KB)"] = only(size, pc.fill_null(pc.invert(whole), False).to_numpy(zero_copy_only=False))
+    return columns
 
 
 def _aicpu(block: Block) -> dict[str, Any]:

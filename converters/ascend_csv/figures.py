@@ -87,11 +87,11 @@ class _Found(NamedTuple):
 def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[Batch]:
     """Yields the counters of some rows. The first one of a row has the cells that are no figures."""
     measures = [
-        Measure(own, own.partition("(")[0], *_UNITS[unit])
+        Measure(column, column.partition("(")[0], *_UNITS[unit])
         for name in _FIGURES
-        for own in item.table.headings
+        for column in item.table.headings
         for unit in ("KB", "MB", "")
-        if own.casefold() == (f"{name}({unit})" if unit else name).casefold()
+        if column.casefold() == (f"{name}({unit})" if unit else name).casefold()
     ]
     block = timed(_typed(item, _FIELDS, measures, conversion.report), conversion, "<ts>")
     if not len(block):
@@ -99,22 +99,22 @@ def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[B
     device = device_of(block)
     ts: pa.Array = block.take("<ts>")
     component, kind = block.take("<of>"), block.take("<type>")
-    found = _found(block, measures, conversion.report)
-    of = pa.nulls(len(found.row), pa.string()) if component is None else component.take(found.row)
-    names = _each(found, (measure.name for measure in measures))
+    values = _found(block, measures, conversion.report)
+    of = pa.nulls(len(values.row), pa.string()) if component is None else component.take(values.row)
+    names = _each(values, (measure.name for measure in measures))
     rest = block.rest() | ({} if kind is None else {"args.Device Type": kind})
-    if len(found.row):
+    if len(values.row):
         yield BatchBuilder(conversion).batch(
             "events",
-            _ids(block, found, first_id, IDS),
+            _ids(block, values, first_id, IDS),
             kind="counter",
             timing="measured",
-            ts=ts.take(found.row),
-            device=device.take(found.row),
+            ts=ts.take(values.row),
+            device=device.take(values.row),
             name=pc.utf8_ltrim_whitespace(pc.binary_join_element_wise(pc.fill_null(of, ""), names, " ")),
-            value=found.value,
-            unit=_each(found, (measure.unit for measure in measures)),
-            **_of_first(rest, found),
+            value=values.value,
+            unit=_each(values, (measure.unit for measure in measures)),
+            **_of_first(rest, values),
         )
 
 
@@ -130,32 +130,32 @@ class Kernel(NamedTuple):
 def metrics(item: CsvRows, kernel: Kernel, conversion: Conversion, first_id: int) -> Iterator[Batch]:
     """Yields the metrics of a kernel on some cores. The first one of a row has the cells that are no figures."""
     measures = []
-    for own in item.table.headings[:_IDS_OF_CORES]:
-        if not _NO_FIGURE.fullmatch(own):
-            parts = _HEADING.fullmatch(own)
-            name, unit = (parts["name"] + (parts["rest"] or ""), parts["unit"] or "") if parts else (own, "")
-            measures.append(Measure(own, name, *_UNITS[unit]))
+    for column in item.table.headings[:_IDS_OF_CORES]:
+        if not _NO_FIGURE.fullmatch(column):
+            parts = _HEADING.fullmatch(column)
+            name, unit = (parts["name"] + (parts["rest"] or ""), parts["unit"] or "") if parts else (column, "")
+            measures.append(Measure(column, name, *_UNITS[unit]))
     fields = {"block": Word("block_id"), "core": Word("sub_block_id"), "device": Whole("Device Id", "Device_id")}
     block = _typed(item, fields, measures, conversion.report)
     places = [block.take("<block>"), block.take("<core>")]
     device = block.take("<device>")
-    found = _found(block, measures, conversion.report)
-    if not len(found.row):
+    values = _found(block, measures, conversion.report)
+    if not len(values.row):
         return
     yield BatchBuilder(conversion).batch(
         "summaries",
-        _ids(block, found, first_id, _IDS_OF_CORES),
+        _ids(block, values, first_id, _IDS_OF_CORES),
         kind="kernel",
         name=kernel.name or "[no name]",
         parent=kernel.id,
         run=kernel.run,
-        device=kernel.device if device is None else device.take(found.row),
+        device=kernel.device if device is None else device.take(values.row),
         table=item.table.ordinal,
-        scope=_scope(*places).take(found.row) if None not in places else None,
-        metric=_each(found, (measure.name for measure in measures)),
-        value=found.value,
-        unit=_each(found, (measure.unit for measure in measures)),
-        **_of_first(block.rest(), found),
+        scope=_scope(*places).take(values.row) if None not in places else None,
+        metric=_each(values, (measure.name for measure in measures)),
+        value=values.value,
+        unit=_each(values, (measure.unit for measure in measures)),
+        **_of_first(block.rest(), values),
     )
 
 
@@ -168,19 +168,21 @@ def _scope(block: pa.Array, core: pa.Array) -> pa.ListArray:
 
 
 def _typed(item: CsvRows, fields: Mapping[str, Field], measures: Iterable[Measure], report: Report) -> Block:
-    numbers = {f"figure {own}": Number(own) for own, *_ in measures}
+    numbers = {f"figure {column}": Number(column) for column, *_ in measures}
     return typed(item, {**fields, **numbers}, report, {"ts": "us"})
 
 
 def _found(block: Block, measures: list[Measure], report: Report) -> _Found:
     """The figures of the rows. Reports cells that aren't numbers, and rows without a figure; counts the others."""
-    columns: list[Any] = [block.take(f"<figure {own}>") for own, *_ in measures]
+    columns: list[Any] = [block.take(f"<figure {heading_text}>") for heading_text, *_ in measures]
     known = np.stack([present(column) for column in columns], 1)
     values = np.stack([column.fill_null(0).to_numpy() for column in columns], 1)
-    for own, *_ in measures:
-        if (odd := block.get(own)) is not None and odd.null_count < len(odd):  # what isn't a number is left there
+    for heading_text, *_ in measures:
+        if (odd := block.get(heading_text)) is not None and odd.null_count < len(
+            odd
+        ):  # what isn't a number is left there
             first = pc.index(odd.is_valid(), True).as_py()
-            report.issue("misfit", block.where(first), f"{own}: {odd[first]}", len(odd) - odd.null_count)
+            report.issue("misfit", block.where(first), f"{heading_text}: {odd[first]}", len(odd) - odd.null_count)
     row, measure = np.nonzero(known)
     starts = np.diff(row, prepend=-1) != 0
     report.used(int(starts.sum()))
@@ -190,16 +192,16 @@ def _found(block: Block, measures: list[Measure], report: Report) -> _Found:
     return _Found(row, measure, values[row, measure] * factors[measure], starts)
 
 
-def _each(found: _Found, texts: Iterable[str | None]) -> pa.StringArray:
+def _each(values: _Found, texts: Iterable[str | None]) -> pa.StringArray:
     """The text of each figure's measure."""
-    return pa.array(list(texts), pa.string()).take(pa.array(found.measure))
+    return pa.array(list(texts), pa.string()).take(pa.array(values.measure))
 
 
-def _ids(block: Block, found: _Found, first_id: int, each: int) -> Int64:
-    ids: Int64 = first_id + block.numbers.to_numpy()[found.row] * each + found.measure
+def _ids(block: Block, values: _Found, first_id: int, each: int) -> Int64:
+    ids: Int64 = first_id + block.numbers.to_numpy()[values.row] * each + values.measure
     return ids
 
 
-def _of_first(rest: Mapping[str, pa.Array], found: _Found) -> dict[str, Any]:
+def _of_first(rest: Mapping[str, pa.Array], values: _Found) -> dict[str, Any]:
     """Arguments of rows, at the first figure of each row."""
-    return {name: only(column.take(found.row), found.first) for name, column in rest.items()}
+    return {name: only(column.take(values.row), values.first) for name, column in rest.items()}

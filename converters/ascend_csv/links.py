@@ -86,14 +86,14 @@ def _links(cell: str) -> Iterator[_Link]:
     except ValueError:
         return
     for name, parts in operators.items() if isinstance(operators, dict) else ():
-        found = COLLECTIVE.fullmatch(name)
-        if not found or not isinstance(parts, list) or len(parts) < 4 or not isinstance(parts[3], dict):
+        match = COLLECTIVE.fullmatch(name)
+        if not match or not isinstance(parts, list) or len(parts) < 4 or not isinstance(parts[3], dict):
             continue
         costs = {"communication_cost": parts[1], "wait_cost": parts[2]}
         for link, transports in parts[3].items():
             for transport, figures in transports.items() if isinstance(transports, dict) else ():
                 if isinstance(figures, list) and figures:
-                    yield _Link(found["name"], stream_of(found), link, transport, figures, costs)
+                    yield _Link(match["name"], stream_of(match), link, transport, figures, costs)
 
 
 def _is_figure(value: object) -> bool:

@@ -168,16 +168,20 @@ def _add_step(
     item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any], odd: dict[str, str]
 ) -> str | None:
     """Adds a metric for each part of a step. Its times are in µs, though no heading has the unit."""
-    own = dict(zip((heading(name).key for name in item.table.headings), cells, strict=True))
-    step, device = own.get("step", "").strip(), own.get("device id", "").strip()
-    others = {name: plain(own[name.casefold()]) for name in ("Type", "Index") if own.get(name.casefold(), "").strip()}
+    by_heading = dict(zip((heading(name).key for name in item.table.headings), cells, strict=True))
+    step, device = by_heading.get("step", "").strip(), by_heading.get("device id", "").strip()
+    others = {
+        name: plain(by_heading[name.casefold()])
+        for name in ("Type", "Index")
+        if by_heading.get(name.casefold(), "").strip()
+    }
     times = {
         name: (cell.strip(), number(cell.strip()))
         for name, cell in zip(item.table.headings, cells, strict=True)
         if heading(name).key not in _NOT_DURATIONS and cell.strip()
     }
     odd |= {name: cell for name, (cell, value) in times.items() if value is None and cell not in _NONE}
-    found = 0
+    added = 0
     for name, (_, value) in times.items():
         if value is None:
             continue
@@ -189,23 +193,25 @@ def _add_step(
             value=float(value * 1000),
             unit="ns",
             args=others | odd,
-            **place | {"id": place["id"] + found},
+            **place | {"id": place["id"] + added},
         )
-        found += 1
-    return None if found else "no figure"
+        added += 1
+    return None if added else "no figure"
 
 
 def _add_cache(
     item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any], odd: dict[str, str]
 ) -> str | None:
     """Adds a metric of a kernel for each rate."""
-    own = dict(zip(item.table.headings, cells, strict=True))
-    name = own.pop("Op Name", "").strip()
-    rates = {rate: value for rate in _RATES if (value := number(own.get(rate, "").strip())) is not None}
-    odd |= {rate: own[rate] for rate in _RATES if own.get(rate, "").strip() not in _NONE and rate not in rates}
+    by_heading = dict(zip(item.table.headings, cells, strict=True))
+    name = by_heading.pop("Op Name", "").strip()
+    rates = {rate: value for rate in _RATES if (value := number(by_heading.get(rate, "").strip())) is not None}
+    odd |= {
+        rate: by_heading[rate] for rate in _RATES if by_heading.get(rate, "").strip() not in _NONE and rate not in rates
+    }
     if not name or not rates:
         return "no figure" if name else "no name"
-    args = {key: plain(cell) for key, cell in own.items() if cell.strip() and key not in rates}
+    args = {key: plain(cell) for key, cell in by_heading.items() if cell.strip() and key not in rates}
     for index, (rate, value) in enumerate(rates.items()):
         columns = place | {"id": place["id"] + index}
         rows.summary("kernel", name, metric=rate, value=float(value), args=args, **columns)
@@ -278,8 +284,8 @@ def _batches(
 def _kernel(item: CsvRows, first_id: int, run: str | None) -> Kernel:
     """The kernel of OpBasicInfo, which has one row."""
     fields = _COLUMNS[OPERATOR].match([heading(name) for name in item.table.headings]) or {}
-    own = {field: item.block.get(item.table.headings[index]) for field, index in fields.items()}
-    texts = {field: cells[0].as_py() or "" for field, cells in own.items() if cells is not None}
+    columns = {field: item.block.get(item.table.headings[index]) for field, index in fields.items()}
+    texts = {field: cells[0].as_py() or "" for field, cells in columns.items() if cells is not None}
     device = _to_int_or_none(texts.get("device", "").strip())
     return Kernel(first_id + item.block.numbers[0].as_py() * IDS, texts["name"].strip(), device or 0, run)
 

@@ -101,7 +101,7 @@ def steps(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[Batc
 
 def _spans(headings: tuple[str, ...]) -> list[_Span]:
     """The step, its parts, and the collectives, as far as the table has their points."""
-    own = [
+    kernels = [
         _Span("", None, "start_point", "end_point", "total"),
         _Span("iteration_interval", None, "start_point", "fp_point", "iteration_interval"),
         _Span("fp_and_bp", None, "fp_point", "bp_point", "fp_and_bp"),
@@ -109,9 +109,9 @@ def _spans(headings: tuple[str, ...]) -> list[_Span]:
     ]
     for name in headings:
         start, end = (name + point for point in _POINT)
-        if start in headings and end in headings and (found := COLLECTIVE.fullmatch(name)):
-            own.append(_Span(found["name"], stream_of(found), start, end, name, "kernel"))
-    return [span for span in own if span.start in headings and span.end in headings][:_IDS]
+        if start in headings and end in headings and (match := COLLECTIVE.fullmatch(name)):
+            kernels.append(_Span(match["name"], stream_of(match), start, end, name, "kernel"))
+    return [span for span in kernels if span.start in headings and span.end in headings][:_IDS]
 
 
 def stream_of(collective: re.Match[str]) -> int | None:

@@ -25,13 +25,13 @@ def probe(sample: Sample) -> Match | None:
         if files is None or files.what != DB:
             return None
         return Match(Score.DIALECT, f"contains {files.read[0]} of Ascend's profiler")
-    names = {name.upper(): {column.casefold() for column in own} for name, own in (sample.tables or {}).items()}
-    found = next((name for name in _OWN if {"startns", "endns"} <= names.get(name, set())), None)
-    if found is None:
+    names = {name.upper(): {column.casefold() for column in columns} for name, columns in (sample.tables or {}).items()}
+    table = next((name for name in _OWN if {"startns", "endns"} <= names.get(name, set())), None)
+    if table is None:
         return None
     if "STRING_IDS" not in names:
-        return Match(Score.NEAR, f"is an SQLite database with {found}, but without STRING_IDS")
-    return Match(Score.MAGIC, f"is an SQLite database with {found} and STRING_IDS")
+        return Match(Score.NEAR, f"is an SQLite database with {table}, but without STRING_IDS")
+    return Match(Score.MAGIC, f"is an SQLite database with {table} and STRING_IDS")
 
 
 FORMAT = Format(

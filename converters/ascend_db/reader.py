@@ -40,16 +40,16 @@ Columns = Callable[[AscendReader, Block], dict[str, Any]]
 
 def read_spans(reading: AscendReader, table: str, columns: Columns) -> Iterator[Batch]:
     """Yields the rows of a table as events."""
-    for found in reading.database.blocks(table, reading.conversion.batch_rows):
-        block = timed(with_whole(found, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
+    for rows in reading.database.blocks(table, reading.conversion.batch_rows):
+        block = timed(with_whole(rows, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
         if not len(block):
             continue
-        own = block.span("startNs", "endNs") | columns(reading, block)
-        if own.pop("at_once", None) is not None:
-            own["dur"] = pc.if_else(pc.equal(own["kind"], "instant"), None, own["dur"])
+        span = block.span("startNs", "endNs") | columns(reading, block)
+        if span.pop("at_once", None) is not None:
+            span["dur"] = pc.if_else(pc.equal(span["kind"], "instant"), None, span["dur"])
         ids = reading.ids[table].of(block.numbers)
         lists = known(block, "connectionId") if columns is operators else None
-        yield reading.batches.events(block, ids, **own)
+        yield reading.batches.events(block, ids, **span)
         yield from reading.arrows.from_operators(ids, lists)
 
 
@@ -76,14 +76,14 @@ def operators(reading: AscendReader, block: Block) -> dict[str, Any]:
 def marks(reading: AscendReader, block: Block) -> dict[str, Any]:
     """MSTX_EVENTS: ranges and instants of the user."""
     types = named(known(block, "eventType"), reading.words("ENUM_MSTX_EVENT_TYPE"), "type")
-    found = thread(block) | {"name": reading.text(block, "message", required=True), "cat": types, "kind": "range"}
-    found |= {"args.domain": reading.text(block, "domainId"), "correlation": known(block, "connectionId")}
+    columns = thread(block) | {"name": reading.text(block, "message", required=True), "cat": types, "kind": "range"}
+    columns |= {"args.domain": reading.text(block, "domainId"), "correlation": known(block, "connectionId")}
     if types is not None:
         at_once = pc.fill_null(pc.is_in(types, value_set=pa.array(_MARKS)), False)
-        found |= {"kind": pc.if_else(at_once, "instant", "range"), "at_once": True}
+        columns |= {"kind": pc.if_else(at_once, "instant", "range"), "at_once": True}
     for key in ("endGlobalTid", "rangeId", "category"):
-        found[f"args.{key}"] = known(block, key)
-    return found
+        columns[f"args.{key}"] = known(block, key)
+    return columns
 
 
 def runtime(reading: AscendReader, block: Block) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def collections(reading: AscendReader, block: Block) -> dict[str, Any]:
 def collectives(reading: AscendReader, block: Block) -> dict[str, Any]:
     """COMMUNICATION_OP: a collective or a send, whose tasks are ranges within it."""
     data = named(known(block, "dataType"), reading.words("ENUM_HCCL_DATA_TYPE"), "dataType")
-    found = {
+    columns = {
         "kind": "kernel",
         "name": reading.text(block, "opName", required=True),
         "device": reading.device(block),
@@ -110,7 +110,7 @@ def collectives(reading: AscendReader, block: Block) -> dict[str, Any]:
         "args.dataType": data,
         "correlation": known(block, "connectionId"),
     }
-    return found
+    return columns
 
 
 def analyses(reading: AscendReader, block: Block) -> dict[str, Any]:
@@ -193,8 +193,8 @@ def read_allocations(reading: AscendReader, table: str) -> Iterator[Batch]:
 
 
 def _blocks(reading: AscendReader, table: str, time: str) -> Iterator[Block]:
-    for found in reading.database.blocks(table, reading.conversion.batch_rows):
-        block = timed(with_whole(found, time), reading.conversion, time)
+    for rows in reading.database.blocks(table, reading.conversion.batch_rows):
+        block = timed(with_whole(rows, time), reading.conversion, time)
         if len(block):
             yield block
 
@@ -226,7 +226,7 @@ _LOOKED_UP = frozenset(
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of the tables, one table after the other. Raises DamagedInput for an unreadable database."""
     with own_file(source, DB, conversion) as file, opened(file, conversion) as database:
-        tables = {name: found for name in _TABLES for found in database.like(name)[:1]}
+        tables = {name: name_in_file for name in _TABLES for name_in_file in database.like(name)[:1]}
         if not tables:
             raise DamagedInput(
                 "has none of the tables of Ascend's profilers",

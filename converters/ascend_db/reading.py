@@ -49,25 +49,25 @@ class Arrows:
         if len(of) != len(connections):
             return
         started = np.unique(np.concatenate([*_numbers(database, tasks, "connectionId")]))
-        mine = np.isin(connections, started)
-        order = np.argsort(of[mine], kind="stable")
-        self._of, self._connections = of[mine][order], connections[mine][order]
+        is_started = np.isin(connections, started)
+        order = np.argsort(of[is_started], kind="stable")
+        self._of, self._connections = of[is_started][order], connections[is_started][order]
 
     def to_tasks(self, ids: Int64, connections: pa.Array | None) -> Iterator[Batch]:
         """Yields the ends at tasks."""
         if connections is None or not len(self._of):
             return
-        own = connections.fill_null(-1).to_numpy(zero_copy_only=False)
-        hit = np.isin(own, self._connections)
+        numbers = connections.fill_null(-1).to_numpy(zero_copy_only=False)
+        hit = np.isin(numbers, self._connections)
         if hit.any():
-            yield self._ends(_AT_TASKS + ids[hit], own[hit], ids[hit], "in")
+            yield self._ends(_AT_TASKS + ids[hit], numbers[hit], ids[hit], "in")
 
     def from_operators(self, ids: Int64, lists: pa.Array | None) -> Iterator[Batch]:
         """Yields the ends at operators; `lists` are their ids in CONNECTION_IDS."""
         if lists is None or not len(self._of):
             return
-        own = lists.fill_null(-1).to_numpy(zero_copy_only=False)
-        first, last = np.searchsorted(self._of, own, "left"), np.searchsorted(self._of, own, "right")
+        numbers = lists.fill_null(-1).to_numpy(zero_copy_only=False)
+        first, last = np.searchsorted(self._of, numbers, "left"), np.searchsorted(self._of, numbers, "right")
         count = last - first
         if count.sum():
             connections = self._connections[ranges(first, count)]
@@ -83,9 +83,9 @@ def _numbers(database: Database, table: str, column: str) -> Iterator[npt.NDArra
     yield np.empty(0, np.int64)
     if database.has(table, column):
         for block in database.blocks(table, _ROWS, [column], counted=False):
-            found = block.get(column)
-            if found is not None and pa.types.is_integer(found.type):
-                yield found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            cells = block.get(column)
+            if cells is not None and pa.types.is_integer(cells.type):
+                yield cells.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 #: "None" as an unsigned number of 32 bits, and as a signed one.
@@ -116,8 +116,8 @@ class AscendReader:
         if table is None or not self.database.has(table, "deviceId"):
             return 0
         sql = f"SELECT DISTINCT deviceId FROM {quoted_name(table)} LIMIT 2"
-        found = [number for (number,) in self.database.query(table, sql)]
-        return found[0] if len(found) == 1 and type(found[0]) is int and 0 <= found[0] < 1 << 31 else 0
+        devices = [number for (number,) in self.database.query(table, sql)]
+        return devices[0] if len(devices) == 1 and type(devices[0]) is int and 0 <= devices[0] < 1 << 31 else 0
 
     def device(self, block: Block) -> pa.Array:
         """Takes the device of each row: `deviceId`, else that of all tasks."""
@@ -170,8 +170,8 @@ def known(block: Block, *names: str) -> pa.Array | None:
 
 def with_whole(block: Block, *names: str) -> Block:
     """The block with these columns as whole numbers."""
-    found = {name: as_int64(column) for name in names if (column := block.get(name)) is not None}
-    return block.without(*found).replaced(found)
+    exact = {name: as_int64(column) for name in names if (column := block.get(name)) is not None}
+    return block.without(*exact).replaced(exact)
 
 
 def thread(block: Block) -> dict[str, pa.Array]:
@@ -193,14 +193,14 @@ def named(numbers: pa.Array | None, words: dict[int, str], unknown: str) -> pa.A
 
 def first_rows(children: Children, keys: pa.Array) -> dict[str, pa.Array]:
     """Column -> for each key the value in the first row that has it, null for none."""
-    found = children.of(keys)
-    if not len(found.of):
+    rows = children.of(keys)
+    if not len(rows.of):
         return {}
-    first = np.diff(found.of, prepend=-1) != 0
+    first = np.diff(rows.of, prepend=-1) != 0
     at = np.full(len(keys), -1, np.int64)
-    at[found.of[first]] = np.flatnonzero(first)
+    at[rows.of[first]] = np.flatnonzero(first)
     index = pa.array(at, mask=at < 0)
-    return {name: column.take(index) for name, column in found.columns.items() if not name.startswith("_")}
+    return {name: column.take(index) for name, column in rows.columns.items() if not name.startswith("_")}
 
 
 def arguments(columns: dict[str, Any]) -> dict[str, Any]:

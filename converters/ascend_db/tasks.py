@@ -60,8 +60,8 @@ def _subtasks(database: Database, table: str) -> TaskIndex:
     columns = [*(column for column in _TASK if database.has(table, column)), "contextId", "startNs"]
     if database.has(table, "contextId"):
         for block in database.blocks(table, _ROWS, columns, counted=False):
-            mine = pc.is_valid(known(block, "contextId")).to_numpy(zero_copy_only=False)
-            parts.append(np.stack([_filled(block, name)[mine] for name in (*_TASK, "startNs")]))
+            has_context = pc.is_valid(known(block, "contextId")).to_numpy(zero_copy_only=False)
+            parts.append(np.stack([_filled(block, name)[has_context] for name in (*_TASK, "startNs")]))
     *keys, starts = np.concatenate(parts, axis=1)
     return TaskIndex(np.stack(keys), starts)
 
@@ -112,8 +112,8 @@ class Tasks:
     def read(self) -> Iterator[Batch]:
         """Yields all tasks, in the order of the table."""
         reading = self._reading
-        for found in reading.database.blocks(self._table, reading.conversion.batch_rows):
-            block = timed(with_whole(found, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
+        for rows in reading.database.blocks(self._table, reading.conversion.batch_rows):
+            block = timed(with_whole(rows, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
             if len(block):
                 yield from self._batch(block)
 
@@ -127,9 +127,9 @@ class Tasks:
         schedule = self._schedule.get(keys) if self._schedule else {}
         communication = first_rows(self._communication, keys) if self._communication else {}
         copies = first_rows(self._copies, keys) if self._copies else {}
-        own = reading.text(block, "taskType")
+        task_types = reading.text(block, "taskType")
         types = self._either(block, compute.get("taskType"), None) if compute else None
-        types = own if types is None else types if own is None else pc.coalesce(types, own)
+        types = task_types if types is None else types if task_types is None else pc.coalesce(types, task_types)
         types = pa.nulls(len(block), pa.string()) if types is None else types
         names = types
         for columns in (schedule, communication, compute):
@@ -195,23 +195,23 @@ class Tasks:
         return pc.coalesce(texts, other)
 
     def _of_communication(self, block: Block, rows: dict[str, pa.Array]) -> dict[str, pa.Array | None]:
-        found: dict[str, pa.Array | None] = {}
+        arguments: dict[str, pa.Array | None] = {}
         for key, column in rows.items():
             if key in ("name", "taskType", "globalTaskId"):
                 continue
             if key in _ENUMS:
-                found[key] = (
+                arguments[key] = (
                     named(none_as_null(as_int64(column)), self._enums[key], key) if column is not None else None
                 )
             elif key == "groupName":
-                found[key] = self._either(block, column, None)
+                arguments[key] = self._either(block, column, None)
             else:
-                found[key] = none_as_null(as_int64(column))
+                arguments[key] = none_as_null(as_int64(column))
         for key in _ENUMS:
-            column = found.get(key)
+            column = arguments.get(key)
             if column is not None:
-                found[key] = pc.if_else(rows[key].is_valid(), column, None)
-        return found
+                arguments[key] = pc.if_else(rows[key].is_valid(), column, None)
+        return arguments
 
     def _copied(self, rows: dict[str, pa.Array]) -> tuple[pa.Array | None, pa.Array | None]:
         """Direction and size of copies."""
@@ -227,10 +227,10 @@ class Tasks:
         """Counters of the cores by their name; of equal names of a task the last one counts."""
         if self._counters is None:
             return {}
-        found = self._counters.of(keys)
-        if not len(found.of) or not {"name", "value"} <= found.columns.keys():
+        children = self._counters.of(keys)
+        if not len(children.of) or not {"name", "value"} <= children.columns.keys():
             return {}
-        ids, values = as_int64(found.columns["name"]), found.columns["value"]
+        ids, values = as_int64(children.columns["name"]), children.columns["value"]
         numbers = pc.cast(values, pa.float64(), safe=False) if not pa.types.is_string(values.type) else None
         if ids is None or numbers is None:
             return {}
@@ -243,7 +243,7 @@ class Tasks:
         for number, name in zip(distinct.to_pylist(), texts.to_pylist() if texts is not None else (), strict=True):
             column = np.full(len(block), np.nan)
             mask = (plain == number) & ~np.isnan(cells)
-            column[found.of[mask]] = cells[mask]
+            column[children.of[mask]] = cells[mask]
             columns[name or f"[string {number}]"] = pa.array(column, mask=np.isnan(column))
         return dict(sorted(columns.items()))
 

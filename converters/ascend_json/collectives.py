@@ -37,14 +37,14 @@ class _Communication(msgspec.Struct):
         rows = len(events)
         pids = _whole(events, "pid")
         slices = by_word(events.columns.get("ph"), rows, lambda word: int(word == "X")) == 1
-        mine = slices & np.isin(pids, list(self.devices))
-        is_task = mine & (_whole(events, "args.task id") >= 0)
-        device = np.array([self.devices.get(pid, 0) for pid in pids[mine].tolist()], np.int64)
+        in_layer = slices & np.isin(pids, list(self.devices))
+        is_task = in_layer & (_whole(events, "args.task id") >= 0)
+        device = np.array([self.devices.get(pid, 0) for pid in pids[in_layer].tolist()], np.int64)
         start = _whole(events, "ts")
         end = start + np.maximum(_whole(events, "dur"), 0)
-        self.operators.append(np.stack([device, start[mine], end[mine]])[:, ~is_task[mine]])
-        listed = (_whole(events, "args.stream id")[mine], _whole(events, "args.task id")[mine], start[mine])
-        self.tasks.append(np.stack([device, *listed])[:, is_task[mine]])
+        self.operators.append(np.stack([device, start[in_layer], end[in_layer]])[:, ~is_task[in_layer]])
+        listed = (_whole(events, "args.stream id")[in_layer], _whole(events, "args.task id")[in_layer], start[in_layer])
+        self.tasks.append(np.stack([device, *listed])[:, is_task[in_layer]])
         yield from ()
 
 
@@ -66,16 +66,16 @@ class Collectives:
     """The operators of communication of a document and their tasks, which the hardware repeats."""
 
     def __init__(self, file: Source, layers: Layers) -> None:
-        found = _Communication(layers.communication)
-        if found.devices:
+        communication = _Communication(layers.communication)
+        if communication.devices:
             conversion = Conversion(Report())
-            for _ in read_document(file, conversion, found, lambda *_: (), quoted=True, quiet=True):
+            for _ in read_document(file, conversion, communication, lambda *_: (), quoted=True, quiet=True):
                 pass
-        devices, starts, ends = np.concatenate(found.operators, axis=1)
-        *keys, begins = np.concatenate(found.tasks, axis=1)
+        devices, starts, ends = np.concatenate(communication.operators, axis=1)
+        *keys, begins = np.concatenate(communication.tasks, axis=1)
         self._operators = Operators(devices, starts, ends)
         self._listed = TaskIndex(np.stack(keys), begins) if len(begins) else None
-        self._devices, self._groups = found.devices, layers.groups
+        self._devices, self._groups = communication.devices, layers.groups
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch with operators on their devices, and tasks that repeat them as ranges."""
@@ -88,18 +88,20 @@ class Collectives:
     def _of_operators(self, batch: Batch) -> dict[str, pa.Array]:
         """Where the operators are: on a track of their device."""
         pid, tid = batch.column("pid"), batch.column("tid")
-        mine = truth(pc.is_in(pid, pa.array(sorted(self._devices), pa.int64()))) & words_in(
+        on_device = truth(pc.is_in(pid, pa.array(sorted(self._devices), pa.int64()))) & words_in(
             batch.column("kind"), ("kernel",)
         )
-        if not mine.any():
+        if not on_device.any():
             return {}
-        places = zip(pid.filter(pa.array(mine)).to_pylist(), tid.filter(pa.array(mine)).to_pylist(), strict=True)
+        places = zip(
+            pid.filter(pa.array(on_device)).to_pylist(), tid.filter(pa.array(on_device)).to_pylist(), strict=True
+        )
         rows = [(self._devices[pid], self._groups.get((pid, tid))) for pid, tid in places]
         device, comm = (
             pa.array(cells, kind)
             for cells, kind in zip(zip(*rows, strict=True), (pa.int64(), pa.string()), strict=True)
         )
-        mask = pa.array(mine)
+        mask = pa.array(on_device)
         return {
             "pid": pc.if_else(mask, None, pid),
             "tid": pc.if_else(mask, None, tid),

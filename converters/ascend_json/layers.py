@@ -55,27 +55,27 @@ class Layers(msgspec.Struct):
     def groups(self) -> dict[tuple[int, int], str]:
         """(pid, tid) -> the group whose operators are on this thread."""
         mine = self.communication
-        found = {at: _GROUP.fullmatch(name) for at, name in self.threads.items() if at[0] in mine}
-        return {at: group["group"] for at, group in found.items() if group}
+        names = {at: _GROUP.fullmatch(name) for at, name in self.threads.items() if at[0] in mine}
+        return {at: group["group"] for at, group in names.items() if group}
 
     def _devices(self, layers: frozenset[str]) -> dict[int, int]:
         """Versions before 2024 don't write the number of a device: theirs is 0, or the pid's position."""
-        mine = sorted(pid for pid, name in self.names.items() if name in layers)
-        found = {pid: _DEVICE_LAYER.fullmatch(self.labels.get(pid, "")) for pid in mine}
-        return {pid: int(label[1]) if label else number for number, (pid, label) in enumerate(found.items())}
+        pids = sorted(pid for pid, name in self.names.items() if name in layers)
+        labels = {pid: _DEVICE_LAYER.fullmatch(self.labels.get(pid, "")) for pid in pids}
+        return {pid: int(label[1]) if label else number for number, (pid, label) in enumerate(labels.items())}
 
 
 def layers_of(source: Source) -> Layers:
     """Reads the bytes of a document once for the names and labels of its processes."""
-    found, before = Layers(), b""
+    layers, before = Layers(), b""
     with source.open(quiet=True) as stream:
         while chunk := stream.read(_CHUNK):
             text = before + chunk
             for match in _METADATA.finditer(text):
-                _take(found, _object(text, match.start()))
-            found.has_launches = found.has_launches or _LAUNCH.search(text) is not None
+                _take(layers, _object(text, match.start()))
+            layers.has_launches = layers.has_launches or _LAUNCH.search(text) is not None
             before = text[-2 * _LONGEST :]
-    return found
+    return layers
 
 
 def _object(text: bytes, at: int) -> Any:
@@ -90,20 +90,20 @@ def _object(text: bytes, at: int) -> Any:
         return None
 
 
-def _take(found: Layers, event: Any) -> None:
+def _take(layers: Layers, event: Any) -> None:
     if not isinstance(event, dict) or event.get("ph") != "M":
         return
     pid, tid, args = _number(event.get("pid")), _number(event.get("tid")), event.get("args")
-    if pid is None or not isinstance(args, dict) or max(len(found.names), len(found.threads)) >= _MOST:
+    if pid is None or not isinstance(args, dict) or max(len(layers.names), len(layers.threads)) >= _MOST:
         return
     text = args.get("labels" if event.get("name") == "process_labels" else "name")
     if not isinstance(text, str):
         return
     if event.get("name") != "thread_name":
-        names = found.names if event.get("name") == "process_name" else found.labels
+        names = layers.names if event.get("name") == "process_name" else layers.labels
         names[pid] = text.strip()
     elif tid is not None:
-        found.threads[pid, tid] = text.strip()
+        layers.threads[pid, tid] = text.strip()
 
 
 def _number(cell: Any) -> int | None:

@@ -43,15 +43,15 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for a message of JSON, or for maps in text; NEAR for a script that prints none."""
     attached, maps, others = 0, 0, 0
     for number, text in enumerate(sample.lines, 1):
-        if text.startswith('{"type"') and (found := _OBJECT.match(text)) and (found[1] not in MAPS or found[3]):
-            if found[1] in ("attached_probes", "printf") or found[3]:
+        if text.startswith('{"type"') and (match := _OBJECT.match(text)) and (match[1] not in MAPS or match[3]):
+            if match[1] in ("attached_probes", "printf") or match[3]:
                 return Match(Score.DIALECT, f"has messages of bpftrace -f json (line {number})")
-        elif text.startswith("@") and (found := HEAD.fullmatch(text)):
-            value = (found["value"] if found["key"] is None else found["key"].rpartition("]:")[2]).strip()
+        elif text.startswith("@") and (match := HEAD.fullmatch(text)):
+            value = (match["value"] if match["key"] is None else match["key"].rpartition("]:")[2]).strip()
             after = sample.lines[number] if number < len(sample.lines) else ""
             if STATS.fullmatch(value) or (not value and BUCKET.fullmatch(after)):
                 return Match(Score.DIALECT, f"has maps of bpftrace (line {number})")
-            maps += bool(WHOLE.fullmatch(value) or _is_stack(found["key"], after))
+            maps += bool(WHOLE.fullmatch(value) or _is_stack(match["key"], after))
         elif BUCKET.fullmatch(text) and others == 0 == maps:
             return Match(Score.NEAR, "has a histogram of bpftrace, but not the map's name", "keep the line before it")
         else:

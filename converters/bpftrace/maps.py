@@ -120,12 +120,12 @@ class Maps:
         self._waiting.append(("summary", name, {"kind": kind, "args": args, **place, **figures}))
 
     def _map(self, name: str) -> _Map:
-        found = self._units.get(name)
-        if found is None:
-            found = _Map(name, *unit_of(name))
+        entry = self._units.get(name)
+        if entry is None:
+            entry = _Map(name, *unit_of(name))
             if len(self._units) < 1000:
-                self._units[name] = found
-        return found
+                self._units[name] = entry
+        return entry
 
 
 def unit_of(name: str) -> tuple[str | None, int]:

@@ -35,8 +35,8 @@ class Text:
             self._in_stack(text)
         elif self._block:
             self._in_block(text)
-        elif text.startswith("@") and (found := HEAD.fullmatch(text)):
-            self._begin(found)
+        elif text.startswith("@") and (match := HEAD.fullmatch(text)):
+            self._begin(match)
         elif not text.strip() or text == "^C":
             self._lines.structure()
         else:
@@ -45,8 +45,8 @@ class Text:
                 self._maps.time = text
                 self._lines.became("folded")
 
-    def _begin(self, found: re.Match[str]) -> None:
-        name, key, value = found[1], found["key"], found["value"]
+    def _begin(self, match: re.Match[str]) -> None:
+        name, key, value = match[1], match["key"], match["value"]
         if key is not None:
             inner, bracket, value = key.rpartition("]: ") if not key.endswith("]:") else (key[:-2], "]:", "")
             if not bracket:
@@ -59,8 +59,8 @@ class Text:
         """Adds an entry, or waits for its histogram or series."""
         if WHOLE.fullmatch(value):
             self._maps.number(name, key, int(value))
-        elif found := STATS.fullmatch(value):
-            self._maps.stats(name, key, *map(int, found.groups()))
+        elif match := STATS.fullmatch(value):
+            self._maps.stats(name, key, *map(int, match.groups()))
         elif value:
             self._maps.note(name, key, value)
         elif self._is_block(self._lines.peek()):
@@ -107,29 +107,29 @@ class Text:
         if self._is_block(self._lines.peek()):
             self._lines.defer()
             return
-        found = [match for match in self._block if match]
-        if found and found[0].re is BUCKET:
-            self._maps.histogram(*self._head, [_bucket(match) for match in found if match.re is BUCKET])
+        matches = [match for match in self._block if match]
+        if matches and matches[0].re is BUCKET:
+            self._maps.histogram(*self._head, [_bucket(match) for match in matches if match.re is BUCKET])
         else:
-            points = {match[1]: int(match[2]) if WHOLE.fullmatch(match[2]) else match[2] for match in found}
+            points = {match[1]: int(match[2]) if WHOLE.fullmatch(match[2]) else match[2] for match in matches}
             self._maps.note(*self._head, {at: value for at, value in points.items() if value != "-"})
         self._maps.write()
         self._lines.used(len(self._block))
         self._block = []
 
 
-def _bucket(found: re.Match[str]) -> Bucket:
+def _bucket(match: re.Match[str]) -> Bucket:
     """A bucket of text: `[8K, 16K)`, `[1]` for one value, `(..., 0)` and `[100, ...)` for open ends."""
-    bounds = [_bound(bound.strip()) for bound in found[2].split(",")]
+    bounds = [_bound(bound.strip()) for bound in match[2].split(",")]
     if len(bounds) == 1:
         only = bounds[0]
-        return Bucket(only, only + 1 if type(only) is int else only, int(found[3]))
-    return Bucket(bounds[0], bounds[1], int(found[3]))
+        return Bucket(only, only + 1 if type(only) is int else only, int(match[3]))
+    return Bucket(bounds[0], bounds[1], int(match[3]))
 
 
 def _bound(text: str) -> int | str | None:
     """A bound as a number; None for an open end, the text of what isn't a number, such as a member of an enum."""
     if text == "...":
         return None
-    found = _BOUND.fullmatch(text)
-    return int(found[1]) * _POWERS[found[2]] if found else text
+    match = _BOUND.fullmatch(text)
+    return int(match[1]) * _POWERS[match[2]] if match else text

@@ -31,11 +31,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     for line in lines:
         if line.text.startswith('{"type"'):
             messages.add(line.text)
-        elif found := ATTACHED.fullmatch(line.text):
-            messages.facts["probes"] = int(found[1])
+        elif match := ATTACHED.fullmatch(line.text):
+            messages.facts["probes"] = int(match[1])
             lines.became("catalog")
-        elif found := _LOST.fullmatch(line.text):
-            messages.lost(int(found[1]))
+        elif match := _LOST.fullmatch(line.text):
+            messages.lost(int(match[1]))
             lines.became("catalog")
         else:
             text.add(line.text)
@@ -162,8 +162,8 @@ def _to_int(value: Any) -> int:
 
 def _stamp(text: Any) -> int:
     """A time like 2026-01-02 03:04:05.600000000 in ns since 1970. Raises ValueError for another."""
-    found = _TIME.fullmatch(str(text))
-    time = unix_ns(*found.groups()) if found else None
+    match = _TIME.fullmatch(str(text))
+    time = unix_ns(*match.groups()) if match else None
     if time is None:
         raise ValueError(f"not a time: {str(text)[:40]}")
     return time

@@ -20,8 +20,8 @@ _BEGIN = re.compile(rb"[\x05-\x7f]\x0a[\x03-\x1f]\d{1,3}\.\d{1,3}\.\d{1,3}")
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a version, and then a node, or the end of the file."""
-    found = _BEGIN.match(sample.head)
-    if not found:
+    match = _BEGIN.match(sample.head)
+    if not match:
         return None
     size = sample.head[0] + 1
     node, at = varint_or_none(sample.head, size)

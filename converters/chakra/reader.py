@@ -107,7 +107,7 @@ def _packed(data: bytes) -> list[int]:
 
 def _attributes(parts: list[bytes]) -> dict[str, Any]:
     """The attributes that are single values: numbers, texts, true or false."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for part in parts:
         try:
             fields = {number: (wire, value) for number, wire, value in fields_of(part)}
@@ -116,8 +116,8 @@ def _attributes(parts: list[bytes]) -> dict[str, Any]:
         _, name = fields.pop(1, (LENGTH, b""))
         for number, (wire, value) in fields.items():
             if isinstance(name, bytes) and (one := _single(number, wire, value)) is not None:
-                found[name.decode("utf-8", "replace")] = one
-    return found
+                attributes[name.decode("utf-8", "replace")] = one
+    return attributes
 
 
 def _single(number: int, wire: int, value: int | bytes) -> Any:

@@ -70,27 +70,27 @@ def device_tracks(source: Source) -> DeviceTracks:
             processes[pid] = name
         else:
             threads[pid, tid] = name
-    found = {pid: match for pid, name in sorted(processes.items()) if (match := _DEVICE.fullmatch(name.strip()))}
+    matches = {pid: match for pid, name in sorted(processes.items()) if (match := _DEVICE.fullmatch(name.strip()))}
     work: dict[tuple[int, int], int | None] = {}
     streams: dict[tuple[int, int], tuple[int | None, int]] = {}
     for (pid, tid), name in threads.items():
         title = name.strip()
-        if pid in found:
+        if pid in matches:
             if stream_of := _STREAM.fullmatch(title):
                 work[pid, tid] = int(stream_of["number"])
             elif _WORK.fullmatch(title) or title == str(tid):
                 work[pid, tid] = None
-        elif own := _OWN_STREAM.fullmatch(title):
-            streams[pid, tid] = (int(own["device"]) if own["device"] else None, int(own["number"]))
-    with_work = [pid for pid in found if any(pid == at for at, _ in work)]
-    devices = {pid: int(found[pid]["number"] or place) for place, pid in enumerate(with_work)}
+        elif stream := _OWN_STREAM.fullmatch(title):
+            streams[pid, tid] = (int(stream["device"]) if stream["device"] else None, int(stream["number"]))
+    with_work = [pid for pid in matches if any(pid == at for at, _ in work)]
+    devices = {pid: int(matches[pid]["number"] or place) for place, pid in enumerate(with_work)}
     return DeviceTracks(devices, work, streams)
 
 
 def _names(head: bytes) -> Iterator[tuple[int, int | None, str]]:
     """The names of processes (tid None) and threads whose ids are whole numbers."""
-    for found in islice(_NAME.finditer(head), _MOST):
-        event = _event(head, found.start())
+    for match in islice(_NAME.finditer(head), _MOST):
+        event = _event(head, match.start())
         name = event["args"].get("name")
         pid, tid = event.get("pid"), event.get("tid")
         if event.get("ph") != "M" or not isinstance(name, str) or type(pid) is not int:
@@ -173,13 +173,13 @@ def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:
     streams = [tid if one is None else one for one, (_, tid) in zip(numbers, places, strict=True)]
     of_device = pa.array([place in tracks.work for place in places]).take(index)
     columns["tid"] = pc.if_else(of_device, pa.array(streams, pa.int64()).take(index), columns["tid"])
-    own = pa.array([place in tracks.streams for place in places]).take(index)
-    if own.true_count and batch.record != "catalog":
+    on_thread = pa.array([place in tracks.streams for place in places]).take(index)
+    if on_thread.true_count and batch.record != "catalog":
         devices, own_streams = zip(*(tracks.streams.get(place, (None, None)) for place in places), strict=True)
         for name, values in (("device", devices), ("stream", own_streams)):
             column = pa.array(values, pa.int64()).take(index)
             columns[name] = pc.coalesce(columns[name], column) if name in columns else column
-        columns["tid"] = pc.if_else(own, None, columns["tid"])
+        columns["tid"] = pc.if_else(on_thread, None, columns["tid"])
     return batch.replaced(columns)
 
 
@@ -190,10 +190,10 @@ def _kinds(columns: dict[str, pa.Array], has_work: pa.Array) -> dict[str, pa.Arr
     words = [name or "" for name in names.dictionary.to_pylist()]
     kinds = ["memcpy" if _COPY.match(word) else "memset" if _FILL.match(word) else "kernel" for word in words]
     of_names = pa.array(kinds, pa.string()).take(names.indices)
-    found = {"kind": pc.if_else(slices, of_names, decoded(columns["kind"])).dictionary_encode()}
+    replaced = {"kind": pc.if_else(slices, of_names, decoded(columns["kind"])).dictionary_encode()}
     ways = pa.array([direction(word) for word in words], pa.string()).take(names.indices)
-    ways = pc.if_else(pc.equal(decoded(found["kind"]), "memcpy"), ways, None)
+    ways = pc.if_else(pc.equal(decoded(replaced["kind"]), "memcpy"), ways, None)
     if ways.null_count < len(ways):
         known = columns.get("copy_kind")
-        found["copy_kind"] = encoded(ways if known is None else pc.coalesce(decoded(known), ways))
-    return found
+        replaced["copy_kind"] = encoded(ways if known is None else pc.coalesce(decoded(known), ways))
+    return replaced

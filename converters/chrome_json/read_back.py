@@ -211,9 +211,9 @@ def _put_arguments(draft: Draft, texts: pa.Array | None) -> None:
         return
     texts = encoded(texts)
     objects = [load_json(text) if text else {} for text in texts.dictionary.to_pylist()]
-    keys = dict.fromkeys(key for found in objects if isinstance(found, dict) for key in found)
+    keys = dict.fromkeys(key for members in objects if isinstance(members, dict) for key in members)
     for key in keys:
-        cells = [dump_json(found[key]).encode() if key in found else None for found in objects]
+        cells = [dump_json(members[key]).encode() if key in members else None for members in objects]
         draft.left[f"args.{key}"] = pa.array(cells, pa.binary()).take(texts.indices)
 
 
@@ -256,8 +256,8 @@ def _row_numbers(draft: Draft, head: Head) -> Int64:
         return np.full(len(draft), -1, np.int64)
     pairs = pid.fill_null(-1).to_numpy() << 32 | tid.fill_null(0).to_numpy()
     distinct, inverse = np.unique(pairs, return_inverse=True)
-    found = np.array([head.number(pair >> 32, pair & 0xFFFFFFFF) for pair in distinct.tolist()], np.int64)
-    return np.where(found < len(head.rows), found, -1)[inverse]
+    numbers = np.array([head.number(pair >> 32, pair & 0xFFFFFFFF) for pair in distinct.tolist()], np.int64)
+    return np.where(numbers < len(head.rows), numbers, -1)[inverse]
 
 
 def _put_tracks(draft: Draft, rows: Int64, head: Head) -> None:

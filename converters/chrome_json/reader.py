@@ -115,16 +115,16 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     if about is not None:
         head = Head(about, conversion.label)
         yield from head.catalog()
-        yield from read_document(source, conversion, partial(rows_back, head), lambda found, conversion: ())
+        yield from read_document(source, conversion, partial(rows_back, head), lambda entry, conversion: ())
         return
     samples: list[Member] = []
     profiles, names = _Profiles(conversion), dict[str, str]()
 
-    def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
-        if found.key == "samples" and found.text.startswith(b"["):
-            samples.append(found)
+    def member(entry: Member, conversion: Conversion) -> Iterable[Batch]:
+        if entry.key == "samples" and entry.text.startswith(b"["):
+            samples.append(entry)
             return ()
-        return _facts(found, conversion, names)
+        return _facts(entry, conversion, names)
 
     facts_text = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
@@ -133,28 +133,28 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     for batch in read_dialect(source, conversion, DIALECT, member=member, part=part):
         yield on_tracks(profiles.without(batch), tracks)
     yield from profiles.rows()
-    for found in samples:
-        yield from _samples(found, conversion, names)
+    for entry in samples:
+        yield from _samples(entry, conversion, names)
 
 
 #: About how many bytes the facts of a batch have: each stack has the frames of those around it.
 _TEXT = 16 << 20
 
 
-def _facts(found: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
+def _facts(member: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
     """Yields the facts in a member of the document. `names` gets the innermost frame of each stack."""
-    if found.key == "systemTraceEvents":
-        conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
+    if member.key == "systemTraceEvents":
+        conversion.report.issue("unrecognised", f"byte {member.byte}", "systemTraceEvents: an ftrace of the system", 0)
         return
-    value = found.value(float)
-    rows: Iterator[dict[str, Any]] = iter([{"entity": "source", "facts": {found.key: value}}])
-    if found.key == "stackFrames" and isinstance(value, dict):
+    value = member.value(float)
+    rows: Iterator[dict[str, Any]] = iter([{"entity": "source", "facts": {member.key: value}}])
+    if member.key == "stackFrames" and isinstance(value, dict):
         frames = {key: frame for key, frame in value.items() if isinstance(frame, dict)}
         names.update((key, frame["name"]) for key, frame in frames.items() if isinstance(frame.get("name"), str))
         rows = ({"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value, conversion))
     some, size = list[dict[str, Any]](), 0
     for row in rows:
-        row |= {"source": conversion.label, "id": found.byte, "facts": dump_json(row["facts"])}
+        row |= {"source": conversion.label, "id": member.byte, "facts": dump_json(row["facts"])}
         some.append(row)
         size += len(row["facts"])
         if size > _TEXT:
@@ -164,13 +164,13 @@ def _facts(found: Member, conversion: Conversion, names: dict[str, str]) -> Iter
         yield to_batch("catalog", fitted_facts(some))
 
 
-def _samples(found: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
+def _samples(member: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
     """Yields samples of a document, which are next to its events, as events. Hermes writes its numbers as texts.
 
     `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`
     """
-    rows, report, where = RowBuilder(conversion, first_id=found.byte), conversion.report, f"byte {found.byte}"
-    listed = found.value(Decimal)
+    rows, report, where = RowBuilder(conversion, first_id=member.byte), conversion.report, f"byte {member.byte}"
+    listed = member.value(Decimal)
     for sample in listed if isinstance(listed, list) else ():
         report.record()
         ts = _parse_decimal(sample.pop("ts", None)) if isinstance(sample, dict) else None
@@ -250,15 +250,15 @@ class _Profiles:
         """Takes the events of profiles out of a batch."""
         if batch.record != "events" or not batch.has("args.data"):
             return batch
-        mine = words_in(batch.column("name"), _NAMES) & ~batch.column("args.data").is_null().to_numpy(False)
-        if not mine.any():
+        is_profile = words_in(batch.column("name"), _NAMES) & ~batch.column("args.data").is_null().to_numpy(False)
+        if not is_profile.any():
             return batch
-        taken = Batch("events", batch.columns.filter(pa.array(mine)))
+        taken = Batch("events", batch.columns.filter(pa.array(is_profile)))
         kept = self._keep(taken)
-        mine[np.flatnonzero(mine)[~kept]] = False
+        is_profile[np.flatnonzero(is_profile)[~kept]] = False
         self._report.used(-int(kept.sum()))
         self._report.used(int(kept.sum()), outcome="structure")
-        return Batch("events", batch.columns.filter(pa.array(~mine)))
+        return Batch("events", batch.columns.filter(pa.array(~is_profile)))
 
     def _keep(self, batch: Batch) -> Bools:
         """Keeps the events with an object as data; returns which these are."""
@@ -269,11 +269,11 @@ class _Profiles:
         ids = decoded(batch.column("args.$id")) if batch.has("args.$id") else empty
         kept = np.zeros(len(batch), np.bool_)
         for row, values in enumerate(zip(*(column.to_pylist() for column in columns), ids.to_pylist(), strict=True)):
-            *fields, own = values
+            *fields, tid = values
             event = _Event(*fields)
             kept[row] = isinstance(event.data, bytes) and event.data.startswith(b"{")
             if kept[row]:
-                key = own if own is not None else f"tid {event.tid}"
+                key = tid if tid is not None else f"tid {event.tid}"
                 self._events.setdefault((event.pid, str(key)), []).append(event)
         return kept
 
@@ -288,14 +288,14 @@ class _Profiles:
     def _profile(self, events: list[_Event], profiles: CpuProfiles) -> Iterator[None]:
         """Adds the samples of a profile, on the thread on which it began."""
         begun = next((event for event in events if event.name != "ProfileChunk"), events[0])
-        found = [(event, load_json(event.data)) for event in events]
+        values = [(event, load_json(event.data)) for event in events]
         times: dict[str, int] = {}
-        for _, data in found:
+        for _, data in values:
             for source in (data, _object(data, "cpuProfile")):
                 for key in ("startTime", "endTime"):
                     if type(value := source.get(key)) is int:
                         times.setdefault(key, value)
-        pieces = [_piece(event, data) for event, data in found]
+        pieces = [_piece(event, data) for event, data in values]
         if "startTime" not in times:
             lost = sum(len(piece.samples) for piece in pieces if isinstance(piece.samples, list))
             self._report.record(lost)
@@ -312,5 +312,5 @@ def _piece(event: _Event, data: dict[str, Any]) -> Piece:
 
 
 def _object(data: dict[str, Any], key: str) -> dict[str, Any]:
-    found = data.get(key)
-    return found if isinstance(found, dict) else {}
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}

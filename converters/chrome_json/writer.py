@@ -70,8 +70,8 @@ class TrackIds:
     def __init__(self, tracks: Sequence[Track], catalog: Catalog) -> None:
         self.fresh: list[str] = []
         processes = arrange(tracks, catalog)
-        wanted = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
-        self._pids = dict(zip(processes, give_ids(wanted, HIGHEST_ID), strict=True))
+        pids = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
+        self._pids = dict(zip(processes, give_ids(pids, HIGHEST_ID), strict=True))
         self._order = {node: index for index, node in enumerate(processes)}
         self._places = dict(_places(processes))
         self._tids = {node: _thread_ids(node) for node in processes}
@@ -268,8 +268,8 @@ class Writer:
                 if mask[index[0]] and counter[index[0]]:
                     texts.append(self._lines.counters(taken, track[index]))
                 else:
-                    mine = None if flows is None else flows.take(pa.array(index))
-                    texts.append(self._lines.slices(taken, track[index], mine))
+                    flows_of_rows = None if flows is None else flows.take(pa.array(index))
+                    texts.append(self._lines.slices(taken, track[index], flows_of_rows))
                 places.append(index)
         if texts:
             order = np.argsort(np.concatenate(places), kind="stable")
@@ -546,9 +546,9 @@ def _categories(events: Batch) -> tuple[Int32, list[str]]:
     code, kinds = _encoded(events.column("kind"))
     if not events.has("cat"):
         return code, kinds
-    own = events.column("cat")
-    has = present(own)
-    cat, cats = _encoded(own.fill_null("") if own.null_count else own)
+    stated = events.column("cat")
+    has = present(stated)
+    cat, cats = _encoded(stated.fill_null("") if stated.null_count else stated)
     return np.where(has, cat, code + len(cats)).astype(np.int32), cats + kinds
 
 

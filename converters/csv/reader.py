@@ -73,11 +73,11 @@ def _guarded(texts: pa.Array, formulas: bool) -> pa.Array:
 
 def unguarded(columns: pa.RecordBatch) -> pa.RecordBatch:
     """Returns columns of texts without those apostrophes."""
-    found = dict(zip(columns.schema.names, columns.columns, strict=True))
-    for name, column in found.items():
+    arrays = dict(zip(columns.schema.names, columns.columns, strict=True))
+    for name, column in arrays.items():
         if name not in _NUMBERS and pc.any(pc.starts_with(column, "'")).as_py():
-            found[name] = pc.replace_substring_regex(column, f"^'{_BEGINS}", r"\1", max_replacements=1)
-    return pa.RecordBatch.from_pydict(found)
+            arrays[name] = pc.replace_substring_regex(column, f"^'{_BEGINS}", r"\1", max_replacements=1)
+    return pa.RecordBatch.from_pydict(arrays)
 
 
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"

@@ -36,8 +36,8 @@ def probe(sample: Sample) -> Match | None:
         return None
     if _REPORT.search(text) and (_HEADER.search(text) or _STAMPED.search(text)):
         return Match(Score.DIALECT, "has the line 'GPU Profile Report'")
-    if found := _STAMPED.search(text):
-        return Match(Score.DIALECT, f"has lines stamped like '{found.group().strip()}'")
+    if match := _STAMPED.search(text):
+        return Match(Score.DIALECT, f"has lines stamped like '{match.group().strip()}'")
     if _BROWSER.search(text):
         return Match(Score.SHAPE, "has lines that start with '[browser:'")
     if _REPORT.search(text) or _TOOL.search(text):

@@ -95,8 +95,8 @@ def parse_label(label: str) -> Label:
     """Splits labels such as `matmul:lm_head`, `matmul:ffn_up:L0` and `matmul_rmsnorm_fused:L9.ffn_down`."""
     op, *rest = label.split(":")
     layer = sub = None
-    if rest and (found := _LAYER.fullmatch(rest[-1])):
-        layer, sub = found.groups()
+    if rest and (match := _LAYER.fullmatch(rest[-1])):
+        layer, sub = match.groups()
         rest.pop()
     if not rest:
         return Label(op, sub, layer)
@@ -130,24 +130,24 @@ def tool_figures(kind: str, text: str) -> Iterator[Figure]:
         if rates and subject not in ("", "tok/s") and key not in STATISTICS:
             stage = key  # in `decode tok/s=6 avg=6 prefill=46 avg=45` the last two belong to prefill
         rates = rates or "tok/s" in (subject, key)
-        if found := _VALUE.fullmatch(value):
+        if match := _VALUE.fullmatch(value):
             prefix = subject if stage is None else stage if key != stage else ""
             name = key if kind == "ok" else f"{prefix} {key}".strip()
-            figure = _figure(name, *found.groups(), rate=rates)
+            figure = _figure(name, *match.groups(), rate=rates)
             yield figure._replace(column="median") if figure.column == "value" and "(median" in text else figure
 
 
 def perf_figures(text: str) -> Iterator[Figure]:
     """Yields the figures of a line from the modules Perf and Benchmark: `Decode: 40472ms (255 tokens @ 6.3 tok/s)`."""
     for part in text.split(" | "):
-        found = _PERF.fullmatch(part.strip())
-        value = _VALUE.fullmatch(found.group(2)) if found else None
-        if not found or not value:
+        match = _PERF.fullmatch(part.strip())
+        value = _VALUE.fullmatch(match.group(2)) if match else None
+        if not match or not value:
             continue
-        yield _figure(found.group(1), *value.groups())
-        for number, unit in _VALUE.findall(found.group(3) or ""):
+        yield _figure(match.group(1), *value.groups())
+        for number, unit in _VALUE.findall(match.group(3) or ""):
             if unit in ("tokens", "tok/s"):
-                yield _figure(f"{found.group(1)} {unit}", number, "", rate=unit == "tok/s")
+                yield _figure(f"{match.group(1)} {unit}", number, "", rate=unit == "tok/s")
 
 
 def _figure(name: str, number: str, unit: str, *, rate: bool = False) -> Figure:
@@ -197,10 +197,10 @@ def memory_levels(text: str) -> list[Level]:
 
 
 def _level(key: str, word: str, text: str) -> list[Level]:
-    found = _VALUE.fullmatch(text.strip())
-    if not found or found.group(2) not in ("", *SIZES):
+    match = _VALUE.fullmatch(text.strip())
+    if not match or match.group(2) not in ("", *SIZES):
         return []
-    number, unit = found.groups()
+    number, unit = match.groups()
     series = MEMORY.get((key, word), f"{key} {word}".strip())
     return [Level(series, float(Decimal(number) * SIZES.get(unit, 1)), "B" if unit else "count")]
 
@@ -210,20 +210,20 @@ def device_of(text: str) -> tuple[str, dict[str, Any]] | None:
 
     The size is the largest storage buffer that the device can bind (src/gpu/device.js), not its memory.
     """
-    found = _DEVICE.fullmatch(text.strip())
-    if not found:
+    match = _DEVICE.fullmatch(text.strip())
+    if not match:
         return None
-    value = _VALUE.fullmatch(found["size"])
-    facts: dict[str, Any] = {"api": "webgpu", "features": found["features"].split("/")}
+    value = _VALUE.fullmatch(match["size"])
+    facts: dict[str, Any] = {"api": "webgpu", "features": match["features"].split("/")}
     if value:
         facts["max_storage_buffer"] = int(Decimal(value.group(1)) * SIZES[value.group(2)])
-    return found["name"].strip(), facts
+    return match["name"].strip(), facts
 
 
 def variant_of(text: str) -> tuple[str, dict[str, str]] | None:
     """Returns the operation of `matmul variant=f16 reason=path_override` and the variant chosen for it."""
-    found = _VARIANT.fullmatch(text)
-    if not found:
+    match = _VARIANT.fullmatch(text)
+    if not match:
         return None
-    chosen = {"variant": found["variant"], "reason": found["reason"]}
-    return found["op"], {key: word for key, word in chosen.items() if word}
+    chosen = {"variant": match["variant"], "reason": match["reason"]}
+    return match["op"], {key: word for key, word in chosen.items() if word}

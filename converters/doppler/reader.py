@@ -123,31 +123,31 @@ class _Log:
 
     def _take_message(self, line: Line, stream: Iterator[Line]) -> None:
         """Reads a line of the log: [browser:LEVEL], with Doppler's own time stamp, or of the command line tool."""
-        found = _STAMPED.fullmatch(line.text)
-        if found and (found["level"] is not None or (found["ms"] and found["module"])):
+        match = _STAMPED.fullmatch(line.text)
+        if match and (match["level"] is not None or (match["ms"] and match["module"])):
             self._end_report()
-            self._take_browser(line, stream, found)
+            self._take_browser(line, stream, match)
         elif tool := _TOOL.fullmatch(line.text):
             self._end_report()
             self._take_tool(stream, tool["kind"], tool["text"])
 
-    def _take_browser(self, line: Line, stream: Iterator[Line], found: re.Match[str]) -> None:
-        module, text, args = found["module"], found["text"], {}
+    def _take_browser(self, line: Line, stream: Iterator[Line], match: re.Match[str]) -> None:
+        module, text, args = match["module"], match["text"], {}
         timing = "derived"
-        if found["ms"]:
-            ts, exact = to_ns(Decimal(found["ms"]), "ms")
+        if match["ms"]:
+            ts, exact = to_ns(Decimal(match["ms"]), "ms")
             if ts >= 1 << 62:
                 self._lines.skip("time-range")
                 return
             self._last_ts, timing = ts, "measured"
             if not exact:
                 self._issues.issue("rounded", f"line {line.number}")
-                args["$ts"] = found["ms"]
+                args["$ts"] = match["ms"]
         if module:
             args["module"] = module
-        if found["at"]:
-            args["at"] = found["at"]
-        identity = self._log(stream, found["level"], text, timing, args)
+        if match["at"]:
+            args["at"] = match["at"]
+        identity = self._log(stream, match["level"], text, timing, args)
         self._understand(module, text, line, identity)
 
     def _take_tool(self, stream: Iterator[Line], kind: str, text: str) -> None:
@@ -280,23 +280,23 @@ def _first_time(source: Source) -> int:
     """Returns the first time in the log, used for the lines before it; 0 if there is none."""
     with source.open(quiet=True) as stream:
         while raw := current().readline(stream):
-            if found := _FIRST_TIME.search(raw):
-                ts, _ = to_ns(Decimal(found.group(1).decode()), "ms")
+            if match := _FIRST_TIME.search(raw):
+                ts, _ = to_ns(Decimal(match.group(1).decode()), "ms")
                 return ts if ts < 1 << 62 else 0
     return 0
 
 
 def _model_in(text: str) -> str | None:
-    found = _MODEL.search(text)
-    return found["model"] if found else None
+    match = _MODEL.search(text)
+    return match["model"] if match else None
 
 
 def _columns(header: str) -> list[str]:
     """Returns the columns after the name: units of time, "%", or the heading itself."""
     columns = []
     for heading in re.split(r"\s{2,}|\t", header.strip())[1:]:
-        found = _UNIT.search(heading)
-        unit = (found.group(1) or "%") if found else heading
+        match = _UNIT.search(heading)
+        unit = (match.group(1) or "%") if match else heading
         columns.append(unit if unit in TIME_NS or unit == "%" else heading)
     return columns
 

@@ -98,7 +98,7 @@ class Node(msgspec.Struct):
 
         Raises msgspec.DecodeError if `inputs` isn't an object of lists.
         """
-        found: dict[str, bytes] = {}
+        texts_by_name: dict[str, bytes] = {}
         for name, side in (("input", self.inputs), ("output", self.outputs)):
             if bytes(side)[:1] == b"{":
                 members = _members(side)
@@ -106,8 +106,8 @@ class Node(msgspec.Struct):
             else:
                 shapes, types = getattr(self, f"{name}_shapes"), getattr(self, f"{name}_types")
                 texts = {"values": bytes(side), "shapes": bytes(shapes), "types": bytes(types)}
-            found |= {f"{name}s.{one}": text for one, text in texts.items() if text}
-        return found
+            texts_by_name |= {f"{name}s.{one}": text for one, text in texts.items() if text}
+        return texts_by_name
 
 
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -204,11 +204,11 @@ class Document:
     def _value(self, most: int) -> Any:
         """Reads the value that begins here, None if it isn't valid."""
         text = self._text
-        found = value_at(text, text.pos, most)
-        if found.fault:
+        read = value_at(text, text.pos, most)
+        if read.fault:
             return None
-        content = text.part(found.start, found.end)
-        text.pos = found.end
+        content = text.part(read.start, read.end)
+        text.pos = read.end
         try:
             return decode_document(content)
         except NOT_JSON:
@@ -248,9 +248,9 @@ class Document:
         text = self._text
         while True:
             if at < text.end:
-                found = text.search(self._boundary, at)
-                if found >= 0:
-                    return found + 1
+                match = text.search(self._boundary, at)
+                if match >= 0:
+                    return match + 1
                 at = max(at, text.end - 4096)
             if text.end - text.pos > LARGEST or not text.more():
                 return -1
@@ -278,10 +278,10 @@ class Document:
                 return
             self._report.record()
             start = text.pos
-            found = value_at(text, start, LARGEST)
-            if not found.fault:
-                content = self._utf8(text.part(start, found.end), start)
-                text.pos = found.end
+            value = value_at(text, start, LARGEST)
+            if not value.fault:
+                content = self._utf8(text.part(start, value.end), start)
+                text.pos = value.end
             else:
                 content = self._broken(start)
             text.own("read" if content else "skipped", start)
@@ -323,8 +323,8 @@ class Document:
     def _last_bracket(self, start: int) -> int:
         """The end of the last object in the window that a bracket follows: "finish_ts" may come first; -1 for none."""
         content = self._text.part(start, self._text.end)
-        found = re.search(rb"\}\s*\]\s*(?:,[^\[\]{}]*)?\}\s*\Z", content[-4096:])
-        return start + max(len(content) - 4096, 0) + found.start() + 1 if found else -1
+        match = re.search(rb"\}\s*\]\s*(?:,[^\[\]{}]*)?\}\s*\Z", content[-4096:])
+        return start + max(len(content) - 4096, 0) + match.start() + 1 if match else -1
 
     def _node(self, content: bytes, start: int) -> Iterator[Node]:
         try:

@@ -110,7 +110,7 @@ def read_nodes(source: Source, conversion: Conversion) -> Iterator[list[OpNode]]
     with source.open() as stream:
         document = Document(Text(stream), report, source.path)
         for nodes in document:
-            found = []
+            chunk = []
             for node in nodes:
                 if node.is_root:
                     report.used(outcome="structure")
@@ -121,8 +121,8 @@ def read_nodes(source: Source, conversion: Conversion) -> Iterator[list[OpNode]]
                     report.issue("bad-record", f"node {node.id}", str(error))
                     continue
                 report.used()
-                found.append(one)
-            yield found
+                chunk.append(one)
+            yield chunk
 
 
 def _op_node(node: Node, pid: object) -> OpNode:

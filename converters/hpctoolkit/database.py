@@ -50,9 +50,9 @@ class Database:
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, file: Source, content: str) -> None:
         self._read, self.size, self._file = read, size, file
-        magic, found, major, minor = self.fields("10s4sBB", 0)
+        magic, kind, major, minor = self.fields("10s4sBB", 0)
         self.version = f"{major}.{minor}"
-        if magic != MAGIC or found != content.encode():
+        if magic != MAGIC or kind != content.encode():
             raise self.damaged("isn't a file of HPCToolkit", 0, f"'{MAGIC.decode()}{content}' at its start")
         if major != 4:
             raise self.damaged(f"has the version {self.version}", 14, "version 4")
@@ -143,18 +143,18 @@ class Tree:
     @cached_property
     def depths(self) -> Int64:
         """In how many others each context is, up to DEEPEST."""
-        found, outer = np.zeros(len(self.around), np.int64), self.around
+        depth, outer = np.zeros(len(self.around), np.int64), self.around
         for _ in range(DEEPEST):
             if not outer.any():
                 break
-            found += outer != 0
+            depth += outer != 0
             outer = self.around[outer]
-        return found
+        return depth
 
     def nodes(self, contexts: AnyArray) -> tuple[Int64, Bools]:
         """Where in the order contexts are, and which of them the tree has."""
-        found = np.minimum(np.searchsorted(self.contexts, contexts), len(self.contexts) - 1)
-        return found, self.contexts[found] == contexts
+        positions = np.minimum(np.searchsorted(self.contexts, contexts), len(self.contexts) - 1)
+        return positions, self.contexts[positions] == contexts
 
 
 class Meta:
@@ -199,11 +199,11 @@ class Meta:
         for at in data.places(scopes, scope_count, scope_size, 9):
             name, kind = data.fields("QB", at)
             known[at] = self._text(name), kind
-        found = 0
+        total = 0
         for at in data.places(metrics, count, size, 26):
             name, instances, _, instance_count = data.fields("QQQH", at)
-            found += instance_count
-            if found > _METRICS:
+            total += instance_count
+            if total > _METRICS:
                 raise data.damaged("has more metrics than there are numbers for them", at, f"at most {_METRICS:,}")
             for place in data.places(instances, instance_count, instance, 10):
                 scope, number = data.fields("QH", place)
@@ -243,16 +243,16 @@ class Meta:
         while context in self._places and len(path) < 2 * _DEEPEST:
             context, at = self._places[context]
             path.append(self._context(at))
-        found = [_Context(self._entries[context])] if context in self._entries else []
+        frames = [_Context(self._entries[context])] if context in self._entries else []
         for one in reversed(path):
-            if one.name or not found:
-                found.append(one)
+            if one.name or not frames:
+                frames.append(one)
             else:
-                found[-1] = found[-1]._replace(file=one.file, line=one.line)
-        found = found[-_DEEPEST:]
-        names = [one.name for one in found if not one.is_loop]
-        texts = (frame_text(one.name, one.file, one.line) for one in found)
-        return stack_of([self._frames.setdefault(text, text) for text in texts], names or [found[-1].name])
+                frames[-1] = frames[-1]._replace(file=one.file, line=one.line)
+        frames = frames[-_DEEPEST:]
+        names = [one.name for one in frames if not one.is_loop]
+        texts = (frame_text(one.name, one.file, one.line) for one in frames)
+        return stack_of([self._frames.setdefault(text, text) for text in texts], names or [frames[-1].name])
 
     @cached_property
     def tree(self) -> Tree:

@@ -65,12 +65,12 @@ def figures(
     if bad := len(good) - int(np.count_nonzero(good)):
         report.issue("bad-record", where, "values of no metric, or that aren't finite", bad)
     node, is_there = tree.nodes(contexts)
-    own = good & is_there & (role >= 0)
+    is_exact = good & is_there & (role >= 0)
     count = np.int64(max(1, len(measures.factors)))
-    keys, rows = np.unique(node[own] * count + measure[own], return_inverse=True)
+    keys, rows = np.unique(node[is_exact] * count + measure[is_exact], return_inverse=True)
     report.used(int(np.count_nonzero(good)) - len(keys), outcome="folded")
     node, which = np.divmod(keys, count)
-    values = _Values(keys, rows, data["value"][own], role[own], tree.around[node] * count + which)
+    values = _Values(keys, rows, data["value"][is_exact], role[is_exact], tree.around[node] * count + which)
     alone, columns = values.columns(measures, which)
     columns |= measures.columns(which, alone)
     order = np.argsort(depth := tree.depths[node], kind="stable")
@@ -93,9 +93,9 @@ class _Values:
 
     def _of(self, role: int) -> tuple[Float64, Bools]:
         """The values with a role, and which rows have one."""
-        mine = self._role == role
-        sums: Float64 = np.bincount(self._rows[mine], self._values[mine], len(self._keys)).astype(np.float64)
-        return sums, np.bincount(self._rows[mine], minlength=len(self._keys)) > 0
+        rows = self._role == role
+        sums: Float64 = np.bincount(self._rows[rows], self._values[rows], len(self._keys)).astype(np.float64)
+        return sums, np.bincount(self._rows[rows], minlength=len(self._keys)) > 0
 
     @cached_property
     def outer(self) -> tuple[Int64, Bools]:
@@ -119,10 +119,10 @@ class _Values:
     def columns(self, measures: Measures, which: Int64) -> tuple[Bools, dict[str, Any]]:
         """Which rows are of contexts with something of their own, and the figures of all rows."""
         factors = measures.factors[which]
-        own, total = self._own(_POINT, _EXECUTION)
+        sums, total = self._own(_POINT, _EXECUTION)
         number, numbers = self._own(_COUNT_POINT, _COUNT_EXECUTION)
-        alone = (own != 0) | (number != 0)
-        value, count = np.where(alone, own, total), np.where(alone, number, numbers)
+        alone = (sums != 0) | (number != 0)
+        value, count = np.where(alone, sums, total), np.where(alone, number, numbers)
         whole = (count > 0) & (count == np.floor(count)) & (count < _MOST)
         columns: dict[str, Any] = {
             "total": pa.array(value * factors, mask=value == 0),
@@ -130,8 +130,8 @@ class _Values:
             "args.execution": pa.array(total * factors, mask=total == value),
         }
         for role, name in measures.scopes.items():
-            found, there = self._of(role)
-            columns[f"args.{name}"] = pa.array(found * factors, mask=~there | (found == value))
+            mask, there = self._of(role)
+            columns[f"args.{name}"] = pa.array(mask * factors, mask=~there | (mask == value))
         return alone, columns
 
 
@@ -144,14 +144,14 @@ class Measures:
     def __init__(self, meta: Meta) -> None:
         split = {metric.name: _split(metric.name) for metric in meta.metrics.values()}
         timed_ones = {name: whole for whole, (name, unit, _) in split.items() if unit == "ns"}
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         self.scopes: dict[int, str] = {}
         self.of, self.role = np.full(1 << 16, -1), np.full(1 << 16, -1)
         for number, metric in meta.metrics.items():
             counted = timed_ones.get(metric.name.removesuffix(_COUNT)) if metric.name.endswith(_COUNT) else None
-            self.of[number] = found.setdefault(counted or metric.name, len(found))
+            self.of[number] = positions.setdefault(counted or metric.name, len(positions))
             self.role[number] = self._role(metric, counted is not None)
-        parts = [split[name] for name in found]
+        parts = [split[name] for name in positions]
         kinds = [_MEASURED.get(name.split(":")[0], "sample") for name, _, _ in parts]
         self._kinds = [*kinds, *["total"] * len(parts)]
         self._metrics = [
@@ -185,8 +185,8 @@ def _split(name: str) -> tuple[str, str | None, float]:
     """The name of a metric without its unit, that unit, and the factor to it."""
     if name.endswith(_COUNT):
         return name, "count", 1.0
-    found = _UNIT.fullmatch(name)
-    if not found:
+    match = _UNIT.fullmatch(name)
+    if not match:
         return name, None, 1.0
-    unit, factor = _UNITS.get(found["unit"].casefold(), (found["unit"], 1.0))
-    return found["name"], unit, factor
+    unit, factor = _UNITS.get(match["unit"].casefold(), (match["unit"], 1.0))
+    return match["name"], unit, factor

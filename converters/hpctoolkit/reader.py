@@ -157,20 +157,20 @@ class _Reading:
 
     def _stack(self, context: int) -> Stack:
         """The stack of a context; one that the tree doesn't have is reported once."""
-        found = self._stacks.get(context) if context else _ALL
-        if found is None:
-            found = self._meta.stack(context)
+        stack = self._stacks.get(context) if context else _ALL
+        if stack is None:
+            stack = self._meta.stack(context)
             if context not in self._seen:
                 self._seen.add(context)
-                self._conversion.expanded(found.size)
+                self._conversion.expanded(stack.size)
                 if not self._meta.has(context):
                     self._report.issue("missing-string", f"meta.db: context {context}")
-            self._held += len(found.frames)
+            self._held += len(stack.frames)
             if self._held > _HELD:
                 self._stacks.clear()
-                self._held = len(found.frames)
-            self._stacks[context] = found
-        return found
+                self._held = len(stack.frames)
+            self._stacks[context] = stack
+        return stack
 
     def traces(self, file: Source) -> Iterator[Batch]:
         """Yields the rows of all trace lines."""
@@ -222,22 +222,22 @@ class _Reading:
         self._report.record(runs.samples)
         self._report.used(runs.samples - int(np.count_nonzero(active)), outcome="end of a slice")
         block = timed(block.filter(pa.array(active)), self._conversion, "ts", dur="dur", open_end=True)
-        found, dur = block.take("context"), block.take("dur")
-        assert found is not None and dur is not None
-        contexts, codes = np.unique(found.to_numpy(), return_inverse=True)
+        context_ids, dur = block.take("context"), block.take("dur")
+        assert context_ids is not None and dur is not None
+        contexts, codes = np.unique(context_ids.to_numpy(), return_inverse=True)
         stacks = self._known(contexts)
         self._traced.update(contexts.tolist())
-        own: dict[str, Any]
+        typed: dict[str, Any]
         if place.is_gpu:
             work = list(map(_work, stacks))
             ways = pa.array([way for _, way in work], pa.string()).take(pa.array(codes))
-            own = {"kind": words([kind for kind, _ in work], codes), "dur": dur, "copy_kind": ways}
+            typed = {"kind": words([kind for kind, _ in work], codes), "dur": dur, "copy_kind": ways}
         else:
-            own = {"kind": "sample", "value": dur.cast(pa.float64()), "unit": "ns"}
-        own |= {"args.stack": words([str(context) for context in contexts.tolist()], codes)}
+            typed = {"kind": "sample", "value": dur.cast(pa.float64()), "unit": "ns"}
+        typed |= {"args.stack": words([str(context) for context in contexts.tolist()], codes)}
         names = words([stack.names[-1] for stack in stacks], codes)
         ids = self._batches.ids(len(block))
-        return self._batches.events(block, ids, name=names, ts=block.take("ts"), **own, **place.columns)
+        return self._batches.events(block, ids, name=names, ts=block.take("ts"), **typed, **place.columns)
 
     def profiles(self, file: Source) -> Iterator[Batch]:
         """Yields the rows of the values of all profiles but those that sum up others."""
@@ -286,16 +286,16 @@ class _Reading:
         """Yields rows whose paths have a bounded size together."""
         size = min(_ROWS, self._conversion.batch_rows)
         for first in range(0, len(contexts), size):
-            found, codes = np.unique(contexts[first : first + size], return_inverse=True)
-            sizes = np.array([stack.size for stack in self._known(found)])[codes]
+            distinct, codes = np.unique(contexts[first : first + size], return_inverse=True)
+            sizes = np.array([stack.size for stack in self._known(distinct)])[codes]
             cuts = np.flatnonzero(np.diff(sizes.cumsum() // _TEXT)) + 1
             bounds = [0, *cuts.tolist(), len(codes)]
             yield from (slice(first + start, first + end) for start, end in pairwise(bounds))
 
     def _paths(self, contexts: AnyArray) -> dict[str, Any]:
         """Name and scope of rows."""
-        found, codes = np.unique(contexts, return_inverse=True)
-        stacks = self._known(found)
+        distinct, codes = np.unique(contexts, return_inverse=True)
+        stacks = self._known(distinct)
         frames = [innermost_args(stack.names[-1], stack.frames).get("frame") for stack in stacks]
         scopes = pa.array([stack.frames[:-1] or None for stack in stacks], pa.list_(pa.string()))
         return {

@@ -64,11 +64,11 @@ def probe(sample: Sample) -> Match | None:
     events = _EVENTS.search(sample.head)
     if not events or _PROTON.search(sample.head, 0, 1 << 18) or _OPERATOR in sample.head[:1024]:
         return None
-    found = _KEY.search(sample.head, 0, events.start()) or _KEY.search(sample.tail)
-    if not found and sample.whole:
-        found = _KEY.search(sample.head, sample.head.rfind(b"]"))
-    if found:
-        return Match(Score.DIALECT, f"has traceEvents and Kineto's '{found[1].decode()}'")
+    match = _KEY.search(sample.head, 0, events.start()) or _KEY.search(sample.tail)
+    if not match and sample.whole:
+        match = _KEY.search(sample.head, sample.head.rfind(b"]"))
+    if match:
+        return Match(Score.DIALECT, f"has traceEvents and Kineto's '{match[1].decode()}'")
     category = _CATEGORY.search(sample.head) or _CATEGORY.search(sample.tail)
     if category and not _OTHERS.search(sample.head):
         return Match(Score.DIALECT, f"has traceEvents with Kineto's category '{category[1].decode()}'")

@@ -35,8 +35,8 @@ _HEAD, _APART = 1 << 16, 2_000
 def origin(source: Source) -> int | None:
     """The time in ns that `start_time` counts from, by the first slice that has one; None if Paddle didn't write it."""
     head = source.beginning(_HEAD)
-    found = _FIRST.search(head) if _SPAN.search(head[:4096]) else None
-    return int(found[1]) * 1000 - int(Decimal(found[2].decode()) * 1000) if found else None
+    match = _FIRST.search(head) if _SPAN.search(head[:4096]) else None
+    return int(match[1]) * 1000 - int(Decimal(match[2].decode()) * 1000) if match else None
 
 
 def exact(batch: Batch, start: int) -> Batch:

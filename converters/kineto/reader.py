@@ -102,12 +102,12 @@ class _Calls:
             zero_copy_only=False
         )
         rows = np.flatnonzero(kernel)
-        wanted, ids = (batch.column(name).take(pa.array(rows)).to_numpy() for name in ("correlation", "id"))
-        found = np.zeros(len(rows), np.bool_)
+        correlations_of, ids = (batch.column(name).take(pa.array(rows)).to_numpy() for name in ("correlation", "id"))
+        mask = np.zeros(len(rows), np.bool_)
         for correlations, calls in self.runs:
-            at = np.minimum(np.searchsorted(correlations, wanted), len(correlations) - 1)
-            found |= (correlations[at] == wanted) & (calls[at] < ids)
-        return rows[found]
+            at = np.minimum(np.searchsorted(correlations, correlations_of), len(correlations) - 1)
+            mask |= (correlations[at] == correlations_of) & (calls[at] < ids)
+        return rows[mask]
 
 
 def _launches(batch: Batch) -> Int64:
@@ -121,27 +121,27 @@ def _launches(batch: Batch) -> Int64:
 
 def _converted(batch: Batch, rows: Int64) -> Batch:
     """Returns the batch with the grids of these rows in blocks."""
-    mine = np.zeros(len(batch), np.bool_)
-    mine[rows] = True
-    which = pa.array(mine)
-    found = batch.arrays()
+    is_work = np.zeros(len(batch), np.bool_)
+    is_work[rows] = True
+    which = pa.array(is_work)
+    arrays = batch.arrays()
     uneven = np.zeros(len(batch), np.bool_)
     for axis in "xyz":
-        made = blocks_of(found.get(f"grid_{axis}"), found.get(f"block_{axis}"))
+        made = blocks_of(arrays.get(f"grid_{axis}"), arrays.get(f"block_{axis}"))
         if made is None:
             continue
-        grid = found[f"grid_{axis}"]
+        grid = arrays[f"grid_{axis}"]
         whole = pc.and_(which, made.blocks.is_valid())
-        found[f"grid_{axis}"] = pc.if_else(whole, made.blocks.cast(grid.type), grid)
-        uneven |= mine & made.left.is_valid().to_numpy(zero_copy_only=False)
+        arrays[f"grid_{axis}"] = pc.if_else(whole, made.blocks.cast(grid.type), grid)
+        uneven |= is_work & made.left.is_valid().to_numpy(zero_copy_only=False)
     if uneven.any():
         axes = zip(*(batch.column(f"grid_{axis}").to_pylist() for axis in "xyz"), strict=True)
         texts = [
             b"[%s]" % b",".join(b"%d" % one for one in of if one is not None) if left else None
             for of, left in zip(axes, uneven.tolist(), strict=True)
         ]
-        found["args.grid"] = pa.array(texts, pa.binary())
-    return Batch("events", pa.RecordBatch.from_pydict(found))
+        arrays["args.grid"] = pa.array(texts, pa.binary())
+    return Batch("events", pa.RecordBatch.from_pydict(arrays))
 
 
 Row = dict[str, Any]

@@ -65,11 +65,11 @@ class Log:
             raise self._damaged("has an unterminated description of its records")
         self._base = len(head)
         for text in head.decode("utf-8", "replace").splitlines()[1:]:
-            if found := _RECORD.fullmatch(text):
-                fields = [(name, kind, int(size)) for name, kind, size in _FIELD.findall(found[3])]
+            if match := _RECORD.fullmatch(text):
+                fields = [(name, kind, int(size)) for name, kind, size in _FIELD.findall(match[3])]
                 if sum(max(0, size) for _, _, size in fields) > _TEXT:
-                    raise self._damaged(f"describes records {found[1]} of more than {_TEXT:,} bytes")
-                yield int(found[2]), _Layout(found[1], fields)
+                    raise self._damaged(f"describes records {match[1]} of more than {_TEXT:,} bytes")
+                yield int(match[2]), _Layout(match[1], fields)
 
     def _damaged(self, what: str) -> DamagedInput:
         return DamagedInput(

@@ -47,12 +47,12 @@ class Names:
     def devices(self) -> dict[int, int]:
         """The ordinals of GPUs among those of their node, once all are known."""
         counts: Counter[int] = Counter()
-        found = {}
+        processors = {}
         for one, (kind, _) in sorted(self.processors.items()):
             if kind == _GPU:
-                found[one] = counts[one >> 40]
+                processors[one] = counts[one >> 40]
                 counts[one >> 40] += 1
-        return found
+        return processors
 
     def node(self, number: int) -> Values:
         """The columns of a node's rows: its process, and its name."""

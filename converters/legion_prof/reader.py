@@ -100,11 +100,11 @@ class _Reading:
         name = tasks.get(task) or tasks.get((task, values.get("variant_id"))) or f"task {task}"
         place, operation = self._place(values["proc_id"]), values["op_id"]
         self._last = operation, place
-        own: Values = {"cat": "task", "args": self._args(values), "correlation": operation}
-        outcome = self._slice("op", name, values["start"], values["stop"], **own, **place)
+        typed: Values = {"cat": "task", "args": self._args(values), "correlation": operation}
+        outcome = self._slice("op", name, values["start"], values["stop"], **typed, **place)
         begin, end = values.get("gpu_start", 0), values.get("gpu_stop", 0)
         if outcome is None and 0 < begin <= end < _GREATEST_TIME:
-            where: Values = {own: place[own] for own in ("pid", "host")}
+            where: Values = {typed: place[typed] for typed in ("pid", "host")}
             where["device"] = self._names.devices.get(values["proc_id"])
             self._slice("kernel", name, begin, end, correlation=operation, **where)
         return outcome
@@ -154,30 +154,30 @@ class _Reading:
         """Work of devices only where a memory is a GPU's."""
         source, target = self._names.moved.get(values["fevent"], (None, None))
         sides = ["D" if self._names.memories.get(one) in GPU_MEMORIES else "H" for one in (source, target) if one]
-        own: Values = {"track": name, "cat": name, "bytes": values["size"], "args": self._args(values)}
+        typed: Values = {"track": name, "cat": name, "bytes": values["size"], "args": self._args(values)}
         if source and target:
-            own["copy_kind"] = "to".join(sides)
-            own["track"] = f"{self._names.memory(source)} to {self._names.memory(target)}"
+            typed["copy_kind"] = "to".join(sides)
+            typed["track"] = f"{self._names.memory(source)} to {self._names.memory(target)}"
         elif target:
-            own["track"] = self._names.memory(target)
-        return self._slice(kind if "D" in sides else "range", name, values["start"], values["stop"], **own)
+            typed["track"] = self._names.memory(target)
+        return self._slice(kind if "D" in sides else "range", name, values["start"], values["stop"], **typed)
 
     def partition(self, values: Values) -> str | None:
         """The computation of a partition."""
         number = values["part_op"]
         name = _PARTITIONS[number] if 0 <= number < len(_PARTITIONS) else f"partition {number}"
-        own = {"track": "partitions", "cat": "partition", "args": self._args(values)}
-        return self._slice("op", name, values["start"], values["stop"], **own)
+        typed = {"track": "partitions", "cat": "partition", "args": self._args(values)}
+        return self._slice("op", name, values["start"], values["stop"], **typed)
 
     def instance(self, values: Values) -> str | None:
         """An instance in a memory: allocated and, unless the program ended before, freed."""
         create, destroy, size = values["create"], values["destroy"], values["size"]
         if create >= _GREATEST_TIME:
             return "time-range"
-        own: Values = {"track": self._names.memory(values["mem_id"]), "args": {"inst_uid": values["inst_uid"]}}
-        self._rows.event("alloc", "instance", ts=create, bytes=size, **own)
+        typed: Values = {"track": self._names.memory(values["mem_id"]), "args": {"inst_uid": values["inst_uid"]}}
+        self._rows.event("alloc", "instance", ts=create, bytes=size, **typed)
         if create <= destroy < _GREATEST_TIME:
-            self._rows.event("alloc", "instance", ts=destroy, bytes=-size, **own)
+            self._rows.event("alloc", "instance", ts=destroy, bytes=-size, **typed)
         return None
 
 

@@ -60,30 +60,30 @@ def _ns(us: str) -> float | None:
 
 def vulkan_row(text: str) -> OperationRuns | None:
     """Returns a row of the Vulkan backend's timings; None for anything else."""
-    found = _KERNEL.fullmatch(text)
-    avg = _ns(found["avg"]) if found else None
-    if not found or avg is None:
+    match = _KERNEL.fullmatch(text)
+    avg = _ns(match["avg"]) if match else None
+    if not match or avg is None:
         return None
-    total = _ns(found["total"]) if found["total"] else None
-    rate = found["rate"]
+    total = _ns(match["total"]) if match["total"] else None
+    rate = match["rate"]
     args = {"GFLOPS/s": float(rate)} if rate and rate[-1].isdigit() else {}
-    return OperationRuns(found["name"], int(found["count"]), avg, total, args, found["unit"] == "ms")
+    return OperationRuns(match["name"], int(match["count"]), avg, total, args, match["unit"] == "ms")
 
 
 def vulkan_total(text: str) -> float | None:
     """Returns the total below the rows in ns; None for anything else."""
-    found = _TOTAL.fullmatch(text)
-    return _ns(found["total"]) if found else None
+    match = _TOTAL.fullmatch(text)
+    return _ns(match["total"]) if match else None
 
 
 def tested(text: str) -> OperationRuns | None:
     """Returns a line of `test-backend-ops perf`; None for anything else."""
-    found = _TEST.fullmatch(_COLOUR.sub("", text)) if "us/run" in text else None
-    avg = _ns(found["avg"]) if found else None
-    if not found or avg is None:
+    match = _TEST.fullmatch(_COLOUR.sub("", text)) if "us/run" in text else None
+    avg = _ns(match["avg"]) if match else None
+    if not match or avg is None:
         return None
-    args = {f"{found['of']}/run": float(found["size"]), found["unit"]: float(found["rate"])}
-    return OperationRuns(found["name"], int(found["count"]), avg, args=args)
+    args = {f"{match['of']}/run": float(match["size"]), match["unit"]: float(match["rate"])}
+    return OperationRuns(match["name"], int(match["count"]), avg, args=args)
 
 
 PROMPT, GENERATION, TOTAL = "prompt eval", "eval", "total"
@@ -128,11 +128,11 @@ class LlamaLog(LineReader):
 
     def _take_timing(self, text: str) -> bool:
         """Reads a figure of the server or of a tool; returns False for any other line."""
-        found = place_of(text)
-        place, rest = found or (self._place, text)
+        placed = place_of(text)
+        place, rest = placed or (self._place, text)
         if place is None:
             return False
-        if found is None:
+        if placed is None:
             rest = text.removeprefix(place.prefix)
         elif place.at is not None:
             if self._last - place.at > AGAIN:
@@ -151,7 +151,7 @@ class LlamaLog(LineReader):
                 self._rows.event("counter", name, ts=place.at, track=name, **value)
             else:
                 self._rows.summary("metric", metric.name, metric=metric.name, scope=place.scope, ts=place.at, **value)
-        elif found and not rest.strip():
+        elif placed and not rest.strip():
             self._lines.structure()
         else:
             return False
@@ -247,18 +247,18 @@ class LlamaLog(LineReader):
 
     def _take_fact(self, text: str) -> bool:
         """Reads the model, the build, the devices; returns False for any other line."""
-        if found := _MODEL.fullmatch(text):
-            self._rows.fact("source", facts={"model": found["name"].strip()})
-        elif found := _BUILD.fullmatch(text):
-            self._rows.fact("source", facts={"version": found["build"].strip()})
-        elif found := _BACKEND.fullmatch(text):
-            self._backend = (int(found["number"]), found["name"])
-        elif (found := _DESCRIPTION.fullmatch(text)) and self._backend:
-            self._rows.fact("device", device=self._backend[0] - 1, name=found["name"].strip())
-        elif found := _DEVICE.fullmatch(text):
-            api = "vulkan" if found["number"] else "cuda"
-            number = int(found["number"] or found["cuda"])
-            self._rows.fact("device", device=number, name=found["name"].strip(), facts={"api": api})
+        if match := _MODEL.fullmatch(text):
+            self._rows.fact("source", facts={"model": match["name"].strip()})
+        elif match := _BUILD.fullmatch(text):
+            self._rows.fact("source", facts={"version": match["build"].strip()})
+        elif match := _BACKEND.fullmatch(text):
+            self._backend = (int(match["number"]), match["name"])
+        elif (match := _DESCRIPTION.fullmatch(text)) and self._backend:
+            self._rows.fact("device", device=self._backend[0] - 1, name=match["name"].strip())
+        elif match := _DEVICE.fullmatch(text):
+            api = "vulkan" if match["number"] else "cuda"
+            number = int(match["number"] or match["cuda"])
+            self._rows.fact("device", device=number, name=match["name"].strip(), facts={"api": api})
         else:
             return False
         self._lines.became("catalog")

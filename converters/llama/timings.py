@@ -105,21 +105,21 @@ def place_of(text: str) -> tuple[SlotPlace, str] | None:
     if "print" not in text:
         return None
     begin = text[:_SEARCHED]
-    found = _SLOT.search(begin)
-    if found:
-        place = SlotPlace("print_timing", int(found["slot"]), int(found["task"]))
-    elif found := _FUNCTION.search(begin):
-        place = SlotPlace(found["function"])
+    match = _SLOT.search(begin)
+    if match:
+        place = SlotPlace("print_timing", int(match["slot"]), int(match["task"]))
+    elif match := _FUNCTION.search(begin):
+        place = SlotPlace(match["function"])
     else:
         return None
-    return replace(place, at=_time(found), prefix=begin[: found.start()]), text[found.end() :]
+    return replace(place, at=_time(match), prefix=begin[: match.start()]), text[match.end() :]
 
 
-def _time(found: re.Match[str]) -> int | None:
+def _time(match: re.Match[str]) -> int | None:
     """The time of the log in ns: minutes, seconds, ms, us."""
-    if found["m"] is None:
+    if match["m"] is None:
         return None
-    minutes, seconds, ms, us = (int(found[part]) for part in ("m", "s", "ms", "us"))
+    minutes, seconds, ms, us = (int(match[part]) for part in ("m", "s", "ms", "us"))
     return (((minutes * 60 + seconds) * 1000 + ms) * 1000 + us) * 1000
 
 
@@ -142,36 +142,36 @@ def _of_json(text: str) -> tuple[SlotPlace, str] | None:
 
 def timing_of(text: str) -> Timing | None:
     """Returns the duration on a line without its place; None for anything else."""
-    found = _ROW.fullmatch(text)
-    if not found:
+    match = _ROW.fullmatch(text)
+    if not match:
         return None
-    each, rate = _EACH.search(found["rest"]), _RATE.search(found["rest"])
-    counted = found["of"] in ("tokens", "runs") and "." not in found["count"]
+    each, rate = _EACH.search(match["rest"]), _RATE.search(match["rest"])
+    counted = match["of"] in ("tokens", "runs") and "." not in match["count"]
     return Timing(
-        found["label"],
-        to_ns(Decimal(found["ms"]), "ms")[0],
-        int(found["count"]) if counted else None,
-        found["of"] if counted else None,
+        match["label"],
+        to_ns(Decimal(match["ms"]), "ms")[0],
+        int(match["count"]) if counted else None,
+        match["of"] if counted else None,
         float(Decimal(each[1]) * 1_000_000) if each else None,
         float(rate[1]) if rate else None,
-        float(found["count"]) if found["of"] == "%" else None,
+        float(match["count"]) if match["of"] == "%" else None,
     )
 
 
 def metric_of(text: str) -> Metric | None:
     """Returns another number on a line without its place; None for anything else."""
-    if found := _REUSED.fullmatch(text):
-        return Metric(found[1], float(found[2]), "count", {})
-    if found := _DRAFT.fullmatch(text):
-        if found[1] == "nan":
+    if match := _REUSED.fullmatch(text):
+        return Metric(match[1], float(match[2]), "count", {})
+    if match := _DRAFT.fullmatch(text):
+        if match[1] == "nan":
             return None
         return Metric(
-            "draft acceptance", float(found[1]), None, {"accepted": int(found[2]), "generated": int(found[3])}
+            "draft acceptance", float(match[1]), None, {"accepted": int(match[2]), "generated": int(match[3])}
         )
-    if found := _GENERATION.fullmatch(text):
-        rate = {"n_decoded": int(found["n"]), "tg": float(found["all"])}
-        return Metric("generation tokens/s", float(found["last"] or found["all"]), "tokens/s", rate, is_rate=True)
-    if found := _PROMPT.fullmatch(text):
-        args = {"n_tokens": int(found["n"]), "progress": float(found["progress"]), "t": float(found["t"])}
-        return Metric("prompt tokens/s", float(found["rate"]), "tokens/s", args, is_rate=True)
+    if match := _GENERATION.fullmatch(text):
+        rate = {"n_decoded": int(match["n"]), "tg": float(match["all"])}
+        return Metric("generation tokens/s", float(match["last"] or match["all"]), "tokens/s", rate, is_rate=True)
+    if match := _PROMPT.fullmatch(text):
+        args = {"n_tokens": int(match["n"]), "progress": float(match["progress"]), "t": float(match["t"])}
+        return Metric("prompt tokens/s", float(match["rate"]), "tokens/s", args, is_rate=True)
     return None

@@ -90,9 +90,9 @@ def as_int64(value: Any) -> int | None:
 
 def _group(entry: dict[str, Any]) -> tuple[str | None, str]:
     """The name and the description of the process group; of version 1 the number as name."""
-    found: Any = entry.get("process_group")
-    if type(found) in (tuple, list) and len(found) == 2 and all(type(one) is str for one in found):
-        return found[0], "" if found[1] == "undefined" else found[1]
+    group: Any = entry.get("process_group")
+    if type(group) in (tuple, list) and len(group) == 2 and all(type(one) is str for one in group):
+        return group[0], "" if group[1] == "undefined" else group[1]
     number = as_int64(entry.get("pg_id"))
     return (None if number is None else str(number)), ""
 
@@ -144,15 +144,15 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         if is_cut and number == len(entries) - 1 and not (isinstance(entry, dict) and "is_p2p" in entry):
             break  # the entry that was cut
         report.record()
-        found = collective(entry) if isinstance(entry, dict) else None
-        if found is None:
+        entry_read = collective(entry) if isinstance(entry, dict) else None
+        if entry_read is None:
             report.issue("bad-record", f"entry {number}", "it has no name or no time")
-        elif found.end is not None and found.end < found.start:
-            report.issue("negative-duration", f"entry {number}", found.name)
+        elif entry_read.end is not None and entry_read.end < entry_read.start:
+            report.issue("negative-duration", f"entry {number}", entry_read.name)
         else:
-            _add(found, rows, stacks)
-            if found.duration is not None:
-                durations.setdefault((found.name, found.group), []).append(found.duration)
+            _add(entry_read, rows, stacks)
+            if entry_read.duration is not None:
+                durations.setdefault((entry_read.name, entry_read.group), []).append(entry_read.duration)
             report.used()
         yield from rows.ready()
     _add_durations(durations, rows)
@@ -186,24 +186,24 @@ def _json(text: bytes, path: str, report: Report) -> Any:
         raise DamagedInput(f"isn't JSON: {error}", path=path, expected=_EXPECTED, remedy=_REMEDY) from None
 
 
-def _add(found: Collective, rows: RowBuilder, stacks: Stacks) -> None:
+def _add(collective: Collective, rows: RowBuilder, stacks: Stacks) -> None:
     """Adds a collective: a slice, which has no end if it hasn't ended; a point if nobody knows when it ended.
 
     A retired collective without an end has timed out, or is one of a backend that doesn't observe them (gloo).
     """
-    args = {key: value for key, value in found.args.items() if is_small(value)}
-    if stack := stacks.key(found.frames):
+    args = {key: value for key, value in collective.args.items() if is_small(value)}
+    if stack := stacks.key(collective.frames):
         args["stack"] = stack
-    words = ("process group", found.group or "", found.description)
+    words = ("process group", collective.group or "", collective.description)
     rows.event(
-        "instant" if found.end is None and found.is_retired else "op",
-        found.name,
-        ts=found.start,
-        dur=None if found.end is None else found.end - found.start,
+        "instant" if collective.end is None and collective.is_retired else "op",
+        collective.name,
+        ts=collective.start,
+        dur=None if collective.end is None else collective.end - collective.start,
         track=" ".join(filter(None, words)),
-        comm=found.group,
-        comm_seq=found.number,
-        bytes=found.bytes,
+        comm=collective.group,
+        comm_seq=collective.number,
+        bytes=collective.bytes,
         operation="collective",
         args=args,
     )
@@ -245,8 +245,8 @@ def _add_facts(dump: dict[str, Any], source: Source, rows: RowBuilder) -> None:
     library = dump.get("comm_lib_version", dump.get("nccl_version"))
     if isinstance(library, str) and library:
         facts["comm_lib_version"] = library[:100]
-    if found := _RANK.search(source.name):
-        facts["rank"] = int(found[1])
+    if match := _RANK.search(source.name):
+        facts["rank"] = int(match[1])
     groups, members = dump.get("pg_config"), {}
     for key, group in groups.items() if isinstance(groups, dict) else ():
         ranks = group.get("ranks") if isinstance(group, dict) else None

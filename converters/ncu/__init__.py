@@ -121,8 +121,8 @@ def unprefixed(text: str) -> str:
     from ktrace.kit.text.titles import without_prefix
 
     text = without_prefix(text)
-    found = _RANKED.match(text)
-    return text[found.end() :] if found else text
+    match = _RANKED.match(text)
+    return text[match.end() :] if match else text
 
 
 def launch_line(text: str) -> re.Match[str] | None:
@@ -132,14 +132,14 @@ def launch_line(text: str) -> re.Match[str] | None:
     """
     if len(text) > _LONGEST:
         return None
-    if " invocation" in text and (found := _SUMMARISED.fullmatch(text)):
-        return found
+    if " invocation" in text and (match := _SUMMARISED.fullmatch(text)):
+        return match
     if ", Context " not in text and ")x(" not in text:
         return None
     if text.lstrip().startswith(("==", "Section:")):
         return None
-    found = _LAUNCH.fullmatch(text)
-    return found if found and (found["context"] or found["grid_x"]) else None
+    match = _LAUNCH.fullmatch(text)
+    return match if match and (match["context"] or match["grid_x"]) else None
 
 
 def is_placed(launch: re.Match[str]) -> bool:
@@ -203,8 +203,8 @@ def _refused(reason: str) -> Match:
 
 def _reason(line: str, following: list[str]) -> str | None:
     """Returns why a line is one of ncu's, None if it isn't."""
-    if "==" in line and (own := OWN.fullmatch(line)):
-        return "a remark by ncu" if own["text"].lstrip().startswith(_REMARKS) else None
+    if "==" in line and (remark := OWN.fullmatch(line)):
+        return "a remark by ncu" if remark["text"].lstrip().startswith(_REMARKS) else None
     if headings(line):
         return "the headings of an ncu page"
     launch = launch_line(unprefixed(line))

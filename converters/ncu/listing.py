@@ -81,14 +81,14 @@ class Listing:
     def line(self, text: str) -> bool:
         """Reads a line and records its outcome; returns False if it isn't one of ncu's."""
         text = unprefixed(text)
-        if found := _PROCESS.fullmatch(text):
+        if match := _PROCESS.fullmatch(text):
             self.leave()
-            self._process, self._name = {"pid": int(found[1]), "host": found[3]}, found[2].strip()
+            self._process, self._name = {"pid": int(match[1]), "host": match[3]}, match[2].strip()
             self._device = {}
             self._lines.became("catalog")
-        elif found := _DEVICE.fullmatch(text):
+        elif match := _DEVICE.fullmatch(text):
             self.leave()
-            self._summary_device(found)
+            self._summary_device(match)
         elif head := self._launch(text):
             self.leave()
             self._inside, self._head = True, head
@@ -115,11 +115,11 @@ class Listing:
 
         A table follows the line, or the current unnamed launch has this section already.
         """
-        found = SECTION.fullmatch(text)
-        if not found or (self._inside and self._unnamed is None):
+        match = SECTION.fullmatch(text)
+        if not match or (self._inside and self._unnamed is None):
             return False
         if self._unnamed is not None:
-            return found[1] in self._unnamed
+            return match[1] in self._unnamed
         ruler, headings = (unprefixed(self._lines.peek(ahead) or "") for ahead in (1, 2))
         return bool(_RULER.fullmatch(ruler) and METRICS.fullmatch(headings))
 
@@ -129,10 +129,10 @@ class Listing:
             self._lines.used()
             return True
         self._end_row()
-        if found := SECTION.fullmatch(text):
-            self._section, self._part, self._table, self._nvtx = found[1], "", None, False
+        if match := SECTION.fullmatch(text):
+            self._section, self._part, self._table, self._nvtx = match[1], "", None, False
             if self._unnamed is not None:
-                self._unnamed.add(found[1])
+                self._unnamed.add(match[1])
             self._lines.structure()
         elif _RULER.fullmatch(text):
             self._ruler(text)
@@ -140,17 +140,17 @@ class Listing:
         elif self._table is not None and self._table.rows and _DASHES.fullmatch(text):
             self._table = None  # the text was cut within the ruler that ends a table
             self._lines.structure()
-        elif found := METRICS.fullmatch(text):
+        elif match := METRICS.fullmatch(text):
             self._table = self._table or Table([])
             self._table.headed, self._table.several = True, "Minimum" in text
             self._lines.structure()
-        elif found := _PART.fullmatch(text):
-            self._part, self._table = found[1], None
+        elif match := _PART.fullmatch(text):
+            self._part, self._table = match[1], None
             self._lines.structure()
         elif _DESCRIPTION.fullmatch(text):
             self._lines.structure()
-        elif found := _ADVICE.fullmatch(text):
-            self._advice(found[1], found[2])
+        elif match := _ADVICE.fullmatch(text):
+            self._advice(match[1], match[2])
         elif self._table is not None:
             return self._other_row(text) or self._begin_row(text)
         elif self._is_title(text):
@@ -165,12 +165,12 @@ class Listing:
 
     def _launch(self, text: str) -> dict[str, Any] | None:
         """Returns the launch that a line begins: the line names a context or device, or a section follows it."""
-        found = launch_line(text)
-        if not found:
+        match = launch_line(text)
+        if not match:
             return None
-        if not is_placed(found) and not self._section_follows():
+        if not is_placed(match) and not self._section_follows():
             return None
-        parts = found.groupdict()
+        parts = match.groupdict()
         head: dict[str, Any] = {column: int(parts[column]) for column in _COLUMNS if parts.get(column)}
         args = {"CC": parts.get("cc"), "Kernel Time": parts.get("time")}
         for part in filter(None, (parts.get("rest") or "").split(", ")):
@@ -204,12 +204,12 @@ class Listing:
             self._part = text.strip()
         self._lines.structure()
 
-    def _summary_device(self, found: re.Match[str]) -> None:
+    def _summary_device(self, match: re.Match[str]) -> None:
         """Reads a device of a summary; a table of its attributes may follow."""
-        self._device = {"device": int(found[1])}
+        self._device = {"device": int(match[1])}
         if METRICS.fullmatch(unprefixed(self._lines.peek() or "")):
-            args = {"CC": found[2]} if found[2] else {}
-            name = f"Device {found[1]}"
+            args = {"CC": match[2]} if match[2] else {}
+            name = f"Device {match[1]}"
             self._inside = True
             self._head = {"kind": "range", "name": name} | self._process | self._device | {"args": args}
             self._lines.used()
@@ -309,8 +309,8 @@ class Listing:
         focus: list[dict[str, str]] = []
         while (more := self._lines.peek(read + 1)) is not None and self._continues_advice(unprefixed(more)):
             more = unprefixed(more)
-            if found := _FOCUS.fullmatch(more):
-                focus.append({"metric": found[1]})
+            if match := _FOCUS.fullmatch(more):
+                focus.append({"metric": match[1]})
             elif focus:
                 _add_focus(focus[-1], more)
             else:
@@ -319,10 +319,10 @@ class Listing:
         args: dict[str, Any] = {"Rule Type": kind} if kind else {}
         args |= {"Focus Metrics": focus} if focus else {}
         advice = " ".join(parts)
-        if found := _SPEEDUP.fullmatch(advice):
-            args |= {"Estimated Speedup Type": (found[1] or "global").lower()}
-            args |= {"Estimated Speedup": float(found[2].replace(",", "."))}
-            advice = found[3] or advice
+        if match := _SPEEDUP.fullmatch(advice):
+            args |= {"Estimated Speedup Type": (match[1] or "global").lower()}
+            args |= {"Estimated Speedup": float(match[2].replace(",", "."))}
+            advice = match[3] or advice
         self._current().note(advice, self._section, args)
         self._lines.used()
         following = iter(self._lines)
@@ -335,8 +335,8 @@ class Listing:
         ends = (SECTION, _RULER, _ADVICE, _PROCESS)
         if not text.strip() or text.startswith("==") or any(end.fullmatch(text) for end in ends):
             return False
-        found = launch_line(text)
-        return not (found and is_placed(found))
+        match = launch_line(text)
+        return not (match and is_placed(match))
 
     def _range(self, text: str) -> None:
         """Reads a line of the NVTX ranges around a launch: names go to its scope, everything else to its args."""
@@ -352,16 +352,16 @@ class Listing:
 
 def _add_focus(metric: dict[str, str], text: str) -> None:
     """Adds a line with the value or advice of a metric that an advice is based on."""
-    if found := _FOCUS_MORE.fullmatch(text):
-        metric[{"Value": "value", "Info": "advice"}[found[1]]] = found[2]
+    if match := _FOCUS_MORE.fullmatch(text):
+        metric[{"Value": "value", "Info": "advice"}[match[1]]] = match[2]
     else:
         metric["advice"] = f"{metric.get('advice', '')} {text.strip()}".strip()
 
 
 def _range_name(line: str) -> str | None:
     """Returns the name of the range that a line of the text names, None if it names none."""
-    found = _LEVEL.fullmatch(line.strip())
-    return found[1].strip() if found else None
+    match = _LEVEL.fullmatch(line.strip())
+    return match[1].strip() if match else None
 
 
 def add_facts(head: dict[str, Any], process: str, capability: str, launches: Launches) -> None:

@@ -58,8 +58,8 @@ class _NcuReader:
     def line(self, line: Line) -> None:
         """Reads a line; one without an outcome is reported as unrecognised."""
         text = line.text
-        if "==" in text and (found := OWN.fullmatch(text)):
-            self._own(found, line)
+        if "==" in text and (match := OWN.fullmatch(text)):
+            self._own(match, line)
         elif self._note or text.lstrip().startswith(AVERAGES):
             self._note = bool(text.strip())
             self._lines.structure()
@@ -81,11 +81,11 @@ class _NcuReader:
             if not in_page and not self._listing.line(text) and not text.strip():
                 self._lines.structure()
 
-    def _own(self, found: re.Match[str], line: Line) -> None:
-        if found["kind"] in ("WARNING", "ERROR"):
-            self._remarks.append((found["kind"], found["text"].strip()))
+    def _own(self, match: re.Match[str], line: Line) -> None:
+        if match["kind"] in ("WARNING", "ERROR"):
+            self._remarks.append((match["kind"], match["text"].strip()))
             self._lines.used()
-            if _FORBIDDEN in found["text"]:
+            if _FORBIDDEN in match["text"]:
                 self._forbidden = self._forbidden or line.number
         else:
             self._lines.structure()
@@ -343,9 +343,9 @@ class _Page:
             elif cell(name):
                 args[name] = cell(name)
         for name, axis in SIZES.items():
-            found = _XYZ.fullmatch(cell(name))
-            if found:
-                head |= {f"{axis}_{letter}": int(text) for letter, text in zip("xyz", found.groups(), strict=True)}
+            match = _XYZ.fullmatch(cell(name))
+            if match:
+                head |= {f"{axis}_{letter}": int(text) for letter, text in zip("xyz", match.groups(), strict=True)}
             elif _WHOLE.fullmatch(cell(name)):
                 head[f"{axis}_x"] = int(cell(name))
             elif cell(name):

@@ -25,7 +25,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:]*[a-z0-9]__\w")
 
 def runs_of(ruler: str) -> list[tuple[int, int]]:
     """Returns the (begin, end) of each column below a ruler."""
-    return [found.span() for found in _RUN.finditer(ruler)]
+    return [match.span() for match in _RUN.finditer(ruler)]
 
 
 class Table:

@@ -45,9 +45,9 @@ class Decoder:
         return decoded
 
     def _item(self, value: int | bytes, wire: int, how: str | Shape, what: str) -> Any:
-        wanted = _WIRE[how] if isinstance(how, str) else LENGTH
-        if wire != wanted:
-            raise ValueError(f"{what}: wire type {wire}, expected {wanted}")
+        wire_type = _WIRE[how] if isinstance(how, str) else LENGTH
+        if wire != wire_type:
+            raise ValueError(f"{what}: wire type {wire}, expected {wire_type}")
         if isinstance(value, bytes):
             if not isinstance(how, str):
                 return self.message(value, how, what)

@@ -277,13 +277,15 @@ def scope_of(state: dict[str, Any], tid: int | None) -> tuple[list[str], list[di
     scope: list[str] = []
     others: list[dict[str, Any]] = []
     threads = state.get("threads", ())
-    own = tid if any(thread.get("tid") == tid for thread in threads) or len(threads) != 1 else threads[0].get("tid")
+    thread_id = (
+        tid if any(thread.get("tid") == tid for thread in threads) or len(threads) != 1 else threads[0].get("tid")
+    )
     for thread in threads:
         for domain in thread.get("domains", ()):
             which = domain.get("domain", 0)
             for range_ in domain.get("ranges", ()):
                 described = _describe(range_, which, strings) | _domain(which, default, domains)
-                if thread.get("tid") != own:
+                if thread.get("tid") != thread_id:
                     others.append({"tid": thread.get("tid"), **described})
                     continue
                 scope += [described["name"]] if described["name"] else []
@@ -350,8 +352,8 @@ def notes_of(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         if message is None:
             continue
         args = _args(rule, item, message)
-        own = [_focus(metric) for metric in focus if metric.get("message") == message.get("number")]
-        args |= {"Focus Metrics": own} if own and "number" in message else {}
+        metrics = [_focus(metric) for metric in focus if metric.get("message") == message.get("number")]
+        args |= {"Focus Metrics": metrics} if metrics and "number" in message else {}
         if first:
             args |= {"Proposed Rules": proposed} if proposed else {}
             args |= {"Source Marks": marks} if marks else {}
@@ -375,13 +377,13 @@ def _args(rule: dict[str, Any], item: dict[str, Any], message: dict[str, Any]) -
 
 
 def _focus(metric: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {key: metric[key] for key in ("metric", "value") if key in metric}
+    columns: dict[str, Any] = {key: metric[key] for key in ("metric", "value") if key in metric}
     if metric.get("severity") in _SEVERITIES:
-        found["severity"] = _SEVERITIES[metric["severity"]]
-    return found | ({"advice": plain_text(metric["advice"])} if metric.get("advice") else {})
+        columns["severity"] = _SEVERITIES[metric["severity"]]
+    return columns | ({"advice": plain_text(metric["advice"])} if metric.get("advice") else {})
 
 
 def _mark(mark: dict[str, Any]) -> dict[str, Any]:
-    found = {"kind": _MARKS.get(mark.get("kind", 0), str(mark.get("kind")))}
-    found |= {key: mark[key] for key in ("line", "address", "file") if key in mark}
-    return found | ({"text": plain_text(mark["text"])} if mark.get("text") else {})
+    members = {"kind": _MARKS.get(mark.get("kind", 0), str(mark.get("kind")))}
+    members |= {key: mark[key] for key in ("line", "address", "file") if key in mark}
+    return members | ({"text": plain_text(mark["text"])} if mark.get("text") else {})

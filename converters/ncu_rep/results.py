@@ -65,8 +65,8 @@ class Sampling:
                     self._replays |= dict.fromkeys(names.split(","), replay)
         if metric.samples is None:
             return False
-        if found := _SWITCH.fullmatch(name):
-            self._switched[int(found[1])] = int(metric.samples.times[0])
+        if match := _SWITCH.fullmatch(name):
+            self._switched[int(match[1])] = int(metric.samples.times[0])
             return False
         self._samples.append((name, metric.samples))
         return True
@@ -375,8 +375,8 @@ def _signed(value: int | None) -> int | None:
 
 def _start(metrics: dict[str, Metric]) -> int | None:
     """Returns the address of the function, None unless there is exactly one."""
-    found = metrics[_START].instances if _START in metrics else []
-    address = found[0][1] if len(found) == 1 else None
+    instances = metrics[_START].instances if _START in metrics else []
+    address = instances[0][1] if len(instances) == 1 else None
     return address if isinstance(address, int) else None
 
 

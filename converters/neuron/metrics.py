@@ -36,8 +36,8 @@ _UNITS = {
 def summaries(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the metrics of each profile in a summary."""
     rows, report = RowBuilder(conversion), conversion.report
-    found = decode_whole(source, report, partial(_damaged, source), "can't be read")
-    profiles = found if isinstance(found, dict) else {}
+    document = decode_whole(source, report, partial(_damaged, source), "can't be read")
+    profiles = document if isinstance(document, dict) else {}
     if not any(isinstance(one, dict) for one in profiles.values()):
         raise _damaged(source, "has no metrics of a profile")
     rows.fact("source", facts={"tool": "AWS Neuron"})
@@ -66,7 +66,7 @@ def add_metrics(metrics: Mapping[str, Any], rows: RowBuilder, columns: Mapping[s
     numbers = {name: value for name, value in metrics.items() if _is_number(value)}
     args = {name: value for name, value in metrics.items() if name not in numbers and value is not None}
     for name, value in numbers.items():
-        unit, factor = next((found for end, found in _UNITS.items() if name.endswith(end)), (None, 1))
+        unit, factor = next((scale for end, scale in _UNITS.items() if name.endswith(end)), (None, 1))
         scaled = float(Decimal(str(value)) * factor)
         shown = name or "[no name]"
         rows.summary("metric", shown, metric=shown, unit=unit, value=scaled, args=args or None, **columns)

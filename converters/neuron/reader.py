@@ -121,14 +121,14 @@ class _Reading:
         """An operation of the collective engines."""
         stream = block.get("stream_index")
         track = None if stream is None else pc.binary_join_element_wise("CC stream", stream.cast(pa.string()), " ")
-        group, own = block.take("replica_group"), block.take("input_size")
+        group, size = block.take("replica_group"), block.take("input_size")
         return {
             "kind": "kernel",
             "name": block.take("operation"),
             "track": _or(track, "CC", len(block)),
             "device": self._core(block),
             "comm": group,
-            "bytes": own,
+            "bytes": size,
         }
 
     def system(self, block: Block) -> dict[str, Any]:
@@ -338,8 +338,8 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def _values(column: pa.Array) -> list[Any]:
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    found: list[Any] = (column.cast(pa.large_binary()) if is_text else column).to_pylist()
-    return found
+    values: list[Any] = (column.cast(pa.large_binary()) if is_text else column).to_pylist()
+    return values
 
 
 def _text(value: Any) -> str:

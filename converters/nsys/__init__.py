@@ -36,8 +36,8 @@ def probe(sample: Sample) -> Match | None:
     if "stringids" in tables and events:
         return Match(Score.DIALECT, f"has the tables StringIds and {events[0]} of Nsight Systems")
     for table in events:
-        if own := _OWN & set(map(str.casefold, tables[table.casefold()])):
-            return Match(Score.DIALECT, f"has the table {table} with the column {sorted(own)[0]} of Nsight Systems")
+        if typical := _OWN & set(map(str.casefold, tables[table.casefold()])):
+            return Match(Score.DIALECT, f"has the table {table} with the column {sorted(typical)[0]} of Nsight Systems")
     if "target_info_session_start_time" in tables:
         return Match(Score.DIALECT, "has the table TARGET_INFO_SESSION_START_TIME of Nsight Systems")
     return None

@@ -305,9 +305,11 @@ def sampled(reading: ExportReader, table: str, info: str, keys: tuple[str, str])
     """Yields metrics over spans of time; the table `info` has their names and units under one or two numbers."""
     names: dict[tuple[int, int], str] = {}
     units: dict[tuple[int, int], str | None] = {}
-    own = ("metricsListId", "metricsIdx") if info == "TARGET_INFO_NETWORK_METRICS" else ("", "id")
+    key_columns = ("metricsListId", "metricsIdx") if info == "TARGET_INFO_NETWORK_METRICS" else ("", "id")
     for described in reading.database.like(info):
-        for first, second, name, unit in reading.database.rows(described, own[0] or "none", own[1], "name", "unit"):
+        for first, second, name, unit in reading.database.rows(
+            described, key_columns[0] or "none", key_columns[1], "name", "unit"
+        ):
             if isinstance(second, int) and isinstance(name, str):
                 names[first or 0, second], units[first or 0, second] = name, str(unit) if unit else None
     series = Series(names, units)

@@ -34,8 +34,8 @@ def probe(sample: Sample) -> Match | None:
     if _may_be(sample):
         from .reports import recognised
 
-        if found := recognised(sample, sample.text):
-            return found
+        if match := recognised(sample, sample.text):
+            return match
     return _of_skipped(sample)
 
 

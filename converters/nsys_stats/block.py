@@ -54,10 +54,10 @@ class ImpliedUnit:
         Raises DamagedInput if the decimals don't determine the unit.
         """
         for cell in cells:
-            found = _BARE.fullmatch(cell)
-            if found is None:
+            match = _BARE.fullmatch(cell)
+            if match is None:
                 continue
-            unit = _BY_DECIMALS.get(len(found["decimals"] or ""))
+            unit = _BY_DECIMALS.get(len(match["decimals"] or ""))
             if unit is None or unit != (self._unit or unit):
                 raise self._refusal(cell)
             self._unit = unit
@@ -93,9 +93,9 @@ def sizes(cells: pa.StringArray, unit: str) -> Sizes:
     """Returns stripped cells as sizes; `unit` is the heading's, and B is assumed if it has none."""
     if unit in ("", "B", "byte", "bytes") and (numbers := whole_numbers(cells)) is not None:
         return Sizes(numbers, np.zeros(len(cells), np.bool_))
-    if unit in DECIMAL_BYTES and (found := scaled(cells, len(str(DECIMAL_BYTES[unit])) - 1)):
-        known = pc.not_equal(found.ns, 0)
-        return Sizes(pc.if_else(known, found.ns, pa.scalar(None, pa.int64())), present(cells))
+    if unit in DECIMAL_BYTES and (exact := scaled(cells, len(str(DECIMAL_BYTES[unit])) - 1)):
+        known = pc.not_equal(exact.ns, 0)
+        return Sizes(pc.if_else(known, exact.ns, pa.scalar(None, pa.int64())), present(cells))
     rounded = by_distinct(cells, partial(_is_rounded, unit=unit), pa.bool_())
     return Sizes(
         by_distinct(cells, partial(_size, unit=unit), pa.int64()),
@@ -241,10 +241,10 @@ class TraceBlock:
         distinct = cells.dictionary_encode()
         ordinals: list[int | None] = []
         for text in distinct.dictionary.to_pylist():
-            found = _DEVICE.fullmatch(text)
-            ordinals.append(int(found["device"] or found["alone"]) if found else None)
-            if found and found["name"]:
-                names.devices[int(found["device"])] = found["name"]
+            match = _DEVICE.fullmatch(text)
+            ordinals.append(int(match["device"] or match["alone"]) if match else None)
+            if match and match["name"]:
+                names.devices[int(match["device"])] = match["name"]
         column = pa.array(ordinals, pa.int64()).take(distinct.indices)
         self.keep("device", cells, ~present(column))
         return column
@@ -279,8 +279,8 @@ def kind_of(name: str, category: str = "") -> str:
 
 def copy_kind(name: str) -> str | None:
     """Returns the direction of a copy as the model writes it (`HtoD`), None if the name has none."""
-    if not (found := _COPY.fullmatch(name)):
+    if not (match := _COPY.fullmatch(name)):
         return None
-    way = found.group("way")
+    way = match.group("way")
     ends = _LONG_WAY.fullmatch(way)
     return f"{ends.group(1).upper()}to{ends.group(2).upper()}" if ends else way

@@ -62,11 +62,11 @@ _DECODER = json.JSONDecoder(
 
 def json_headings(text: str) -> list[str] | None:
     """Returns the keys of the first object of an array, None if there is no array of objects. For probes."""
-    if found := _FIRST.search(text):
+    if match := _FIRST.search(text):
         try:
-            pairs, _ = _DECODER.raw_decode(text, found.end())
+            pairs, _ = _DECODER.raw_decode(text, match.end())
         except RecursionError:
-            flat, *_ = shallow(text[found.end() :].encode())
+            flat, *_ = shallow(text[match.end() :].encode())
             try:
                 pairs, _ = _DECODER.raw_decode(flat.decode())
             except (ValueError, RecursionError):
@@ -166,9 +166,9 @@ class _TextStream(TextWindow):
                     continue
                 if len(self.text) - self.at < _LONGEST and self.more():
                     continue
-                found = _END.search(self.text, self.at)
-                self.at = found.end() if found else len(self.text)
-                self.ended = self.ended and found is None
+                match = _END.search(self.text, self.at)
+                self.at = match.end() if match else len(self.text)
+                self.ended = self.ended and match is None
                 return None
             return list(pairs)
 
@@ -225,8 +225,8 @@ class _Parser(HTMLParser):
 
     def taken(self) -> list[_Element]:
         """Returns the elements so far, and forgets them."""
-        found, self.elements, self._sized = self.elements, [], 0
-        return found
+        elements, self.elements, self._sized = self.elements, [], 0
+        return elements
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.end_line()

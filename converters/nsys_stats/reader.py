@@ -278,9 +278,9 @@ def _by_words(text: str) -> Report | None:
 
 def _unit(title: str, contents: Report) -> str:
     """Returns the unit of sizes if neither cells nor headings have one: the title's, "" if that has none."""
-    found = _TITLE_UNIT.search(title)
-    if found and contents.metric == "bytes":
-        return "B" if found.group(1) == "bytes" else found.group(1)
+    match = _TITLE_UNIT.search(title)
+    if match and contents.metric == "bytes":
+        return "B" if match.group(1) == "bytes" else match.group(1)
     return "B" if contents.kind == "api" and contents.metric == "bytes" else ""
 
 
@@ -304,9 +304,9 @@ def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:
     """Returns grid and block of `cuda_gpu_kern_gb_sum`; a cell without three numbers is kept in args."""
     columns: dict[str, Any] = {"cat": row.text("category") or None}
     for field in ("grid", "block"):
-        found = _XYZ.fullmatch(row.text(field))
-        if found:
-            columns |= {f"{field}_{axis}": int(text) for axis, text in zip("xyz", found.groups(), strict=True)}
+        match = _XYZ.fullmatch(row.text(field))
+        if match:
+            columns |= {f"{field}_{axis}": int(text) for axis, text in zip("xyz", match.groups(), strict=True)}
         elif row.text(field):
             args["GridXYZ" if field == "grid" else "BlockXYZ"] = row.text(field)
     return columns
@@ -328,9 +328,9 @@ def memory_row(row: Row, scope: list[str], rows: RowBuilder) -> bool:
     name = row.text("name") or scope[-1]
     for offset, (metric, unit, value) in enumerate(measures):
         columns: dict[str, Any] = {"metric": metric, "unit": unit, "value": value, "parent": first}
-        own = args if first is None else None
+        args_shown = args if first is None else None
         identity = row.line * IDS + offset
-        rows.summary("metric", name, id=identity, table=row.table.ordinal, scope=scope, args=own, **columns)
+        rows.summary("metric", name, id=identity, table=row.table.ordinal, scope=scope, args=args_shown, **columns)
         first = first or identity
     return bool(measures)
 
@@ -398,14 +398,14 @@ class _ReportReader:
             self.rows.summary("note", words, id=line * IDS, metric="note", scope=scope)
             self._account.used()
             self._report = ""
-        elif found := _OLD_TITLE.fullmatch(words):
+        elif match := _OLD_TITLE.fullmatch(words):
             self._account.structure()
-            self._report = found.group(1)
-        elif found := _WORKING.fullmatch(words):
+            self._report = match.group(1)
+        elif match := _WORKING.fullmatch(words):
             self._account.structure()
-            self._report = next(filter(None, found.groups()), self._report)
-        elif found := _SAID.fullmatch(words):
-            kind = "WARNING" if found[1] == "WARNING" else "ERROR"
+            self._report = next(filter(None, match.groups()), self._report)
+        elif match := _SAID.fullmatch(words):
+            kind = "WARNING" if match[1] == "WARNING" else "ERROR"
             self.rows.summary("note", words, id=line * IDS, metric="note", args={"type": kind})
             self._account.used()
 

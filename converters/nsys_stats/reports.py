@@ -209,8 +209,8 @@ def report_of(filename: str) -> str:
 
 def report_in_title(title: str) -> str:
     """Returns the report that a title names in brackets, as nsys writes it; "" if it names none."""
-    found = _NAMED.search(title)
-    return found[1] if found and found[1] in NAMES else ""
+    match = _NAMED.search(title)
+    return match[1] if match and match[1] in NAMES else ""
 
 
 #: Measures of the reports of unified memory: counts of faults, and sizes in bytes.

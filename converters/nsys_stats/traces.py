@@ -121,19 +121,19 @@ class TraceTable:
 
     def _sizes(self, block: TraceBlock) -> dict[str, Column]:
         """Returns sizes in bytes. `shared_memory` is static and dynamic together, `shared_dynamic` the dynamic part."""
-        found: dict[str, Column] = {}
+        columns: dict[str, Column] = {}
         for field, column in (("static", "shared_memory"), ("dynamic", "shared_dynamic"), ("bytes", "bytes")):
             if block.has(field):
-                found[column], rounded = block.sizes(field)
+                columns[column], rounded = block.sizes(field)
                 if rounded:
                     heading = block.headings[block.fields[field]].text
                     self._rounded_sizes[heading] = self._rounded_sizes.get(heading, 0) + rounded
-        static, dynamic = found.get("shared_memory"), found.get("shared_dynamic")
+        static, dynamic = columns.get("shared_memory"), columns.get("shared_dynamic")
         if static is not None and dynamic is not None:
             both = pc.add(pc.fill_null(static, 0), pc.fill_null(dynamic, 0))
             known = pc.or_(pc.is_valid(static), pc.is_valid(dynamic))
-            found["shared_memory"] = pc.if_else(known, both, pa.scalar(None, pa.int64()))
-        return found
+            columns["shared_memory"] = pc.if_else(known, both, pa.scalar(None, pa.int64()))
+        return columns
 
     def _launches(self, block: TraceBlock) -> tuple[list[Batch], list[Skip]]:
         """Returns for each row a call, its kernel as child, and the two ends of an arrow between them."""
@@ -175,13 +175,13 @@ class TraceTable:
         """Yields columns as batches of bounded size, without columns that are entirely null."""
         count = next(len(column) for column in columns.values() if isinstance(column, pa.Array))
         schema = arrow_schema(record)
-        found: dict[str, pa.Array] = {}
+        constants: dict[str, pa.Array] = {}
         for name, column in {"source": self._conversion.label, **columns}.items():
             if isinstance(column, str):
-                found[name] = constant(column, count)
+                constants[name] = constant(column, count)
             elif column is not None and column.null_count < count:
-                found[name] = _as(column, schema.field(name).type) if name in schema.names else column
-        batch = pa.RecordBatch.from_pydict(found)
+                constants[name] = _as(column, schema.field(name).type) if name in schema.names else column
+        batch = pa.RecordBatch.from_pydict(constants)
         batch = batch if good is None else batch.filter(pa.array(good))
         for begin in range(0, batch.num_rows, self._conversion.batch_rows):
             yield Batch(record, batch.slice(begin, self._conversion.batch_rows))
@@ -231,9 +231,9 @@ def _dimensions(block: TraceBlock, field: str) -> dict[str, pa.Array]:
     if not block.has(field):
         return {}
     cells = block.cells(field)
-    found = pc.extract_regex(cells, _XYZ)
-    block.keep(field, cells, ~present(found))
-    return {f"{field}_{axis}": pc.cast(pc.struct_field(found, axis), pa.int64()) for axis in "xyz"}
+    groups = pc.extract_regex(cells, _XYZ)
+    block.keep(field, cells, ~present(groups))
+    return {f"{field}_{axis}": pc.cast(pc.struct_field(groups, axis), pa.int64()) for axis in "xyz"}
 
 
 def _keep_tree(block: TraceBlock, names: pa.DictionaryArray) -> None:

@@ -45,8 +45,8 @@ def probe(sample: Sample) -> Match | None:
     if sample.head.startswith(ARROW):
         return _streams(sample)
     if sample.head.startswith(HDF5):
-        found = re.search(_IN_BYTES, sample.head + sample.tail)
-        return found and Match(Score.MAGIC, f"is HDF5 with the table {found[0].decode()} of Nsight Systems")
+        match = re.search(_IN_BYTES, sample.head + sample.tail)
+        return match and Match(Score.MAGIC, f"is HDF5 with the table {match[0].decode()} of Nsight Systems")
     if sample.head.startswith(b"PAR1") and re.fullmatch(_NAMES, PurePosixPath(sample.name).stem):
         return _one_table(sample)
     for begin, kind in _RAW.items():
@@ -57,10 +57,10 @@ def probe(sample: Sample) -> Match | None:
 
 def _streams(sample: Sample) -> Match | None:
     """Recognises streams that follow one another, beginning with the strings; a single stream is a file of a folder."""
-    found = re.search(_IN_BYTES, sample.head[:_SCHEMA])
-    if found is None or b"table_name" not in sample.head[:_SCHEMA]:
+    match = re.search(_IN_BYTES, sample.head[:_SCHEMA])
+    if match is None or b"table_name" not in sample.head[:_SCHEMA]:
         return None
-    table, stem = found[0].decode(), PurePosixPath(sample.name).stem
+    table, stem = match[0].decode(), PurePosixPath(sample.name).stem
     if sample.head.count(b"table_name") > 1 or (table == "StringIds" and stem != table):
         return Match(Score.MAGIC, f"is Arrow with the table {table} of Nsight Systems")
     return _one_table(sample)

@@ -52,8 +52,8 @@ def probe(sample: Sample) -> Match | None:
             "," in line
             and '":' not in line
             and _HEADING.search(line)
-            and (found := headings_of(line, table_kind))
-            and _is_own(found[0], found[1], _below(sample, number))
+            and (headings := headings_of(line, table_kind))
+            and _is_own(headings[0], headings[1], _below(sample, number))
         ):
             return Match(Score.DIALECT, f"contains the headings of nvprof's CSV (line {number})")
     return None

@@ -213,14 +213,18 @@ class Figures:
             if not figure or not figure.number.is_finite():
                 args[key] = plain(cell)
                 continue
-            found = _in_base(figure.number, figure.unit or unit, self._factors)
-            if columns and (columns.get("unit") or "") != found.unit and (found.unit or found.number):
+            figure_in_base = _in_base(figure.number, figure.unit or unit, self._factors)
+            if (
+                columns
+                and (columns.get("unit") or "") != figure_in_base.unit
+                and (figure_in_base.unit or figure_in_base.number)
+            ):
                 args[key] = cell
                 continue
-            columns[field] = float(found.number)
-            if found.unit:
-                columns["unit"] = found.unit
-            if level or found.number != figure.number:
+            columns[field] = float(figure_in_base.number)
+            if figure_in_base.unit:
+                columns["unit"] = figure_in_base.unit
+            if level or figure_in_base.number != figure.number:
                 args[key] = cell
         return columns, args
 
@@ -255,8 +259,8 @@ def _bytes(text: str, unit: str, factors: Mapping[str, int]) -> float | None:
 
 def _ns(text: str, unit: str) -> float | None:
     figure = cell_quantity(text) if not is_missing(text) else None
-    found = nanoseconds(figure.number, figure.unit or unit) if figure else None
-    return None if found is None else float(found)
+    ns = nanoseconds(figure.number, figure.unit or unit) if figure else None
+    return None if ns is None else float(ns)
 
 
 def with_unit(text: str, unit: str) -> Heading:

@@ -85,15 +85,15 @@ def opened(text: str, ordinal: int) -> Printed | None:
         ("path", _PATH),
         ("samples", _SAMPLES),
     ):
-        if found := pattern.fullmatch(text):
-            return Printed("events" if kind == "metrics" and found[1] == "Event" else kind, ordinal)
+        if match := pattern.fullmatch(text):
+            return Printed("events" if kind == "metrics" and match[1] == "Event" else kind, ordinal)
     return None
 
 
 def summary_row(text: str) -> Mapping[str, str] | None:
     """The cells of a row of a summary: type ('' if it continues), percent, total, calls, avg, min, max, name."""
-    found = _SUMMARY_ROW.fullmatch(text)
-    return found.groupdict(default="") if found else None
+    match = _SUMMARY_ROW.fullmatch(text)
+    return match.groupdict(default="") if match else None
 
 
 def metric_row(table: Printed, text: str) -> dict[str, str] | None:
@@ -105,10 +105,10 @@ def metric_row(table: Printed, text: str) -> dict[str, str] | None:
         table.place["kernel"] = place[1]
         return {}
     events = table.kind == "events"
-    found = (_EVENT_ROW if events else _METRIC_ROW).fullmatch(text)
-    if not found:
+    match = (_EVENT_ROW if events else _METRIC_ROW).fullmatch(text)
+    if not match:
         return None
-    row = {key: cell for key, cell in found.groupdict().items() if cell is not None}
+    row = {key: cell for key, cell in match.groupdict().items() if cell is not None}
     row["event name" if events else "metric name"] = row.pop("metric")
     if "description" in row:
         row["metric description"] = row.pop("description")
@@ -117,14 +117,14 @@ def metric_row(table: Printed, text: str) -> dict[str, str] | None:
 
 def memory_row(text: str, device: str) -> list[str] | None:
     """The cells of a row of unified memory, the device first; None for another line."""
-    found = _MEMORY_ROW.fullmatch(text)
-    return [device, *found.groups()] if found else None
+    match = _MEMORY_ROW.fullmatch(text)
+    return [device, *match.groups()] if match else None
 
 
 def path_row(text: str) -> tuple[str, ...] | None:
     """Share, time on the critical path, waiting time and name; None for another line."""
-    found = _PATH_ROW.fullmatch(text)
-    return found.groups() if found else None
+    match = _PATH_ROW.fullmatch(text)
+    return match.groups() if match else None
 
 
 class Sampled(NamedTuple):
@@ -138,8 +138,8 @@ class Sampled(NamedTuple):
 
 def sampled_row(text: str) -> Sampled | None:
     """A row of a CPU profile. Its depth is that of the branches, in older versions of the blanks at the start."""
-    found = _SAMPLES_ROW.fullmatch(text)
-    return Sampled(len(found[4]) or (0 if found[3] else len(found[1])), found[2], found[3], found[5]) if found else None
+    match = _SAMPLES_ROW.fullmatch(text)
+    return Sampled(len(match[4]) or (0 if match[3] else len(match[1])), match[2], match[3], match[5]) if match else None
 
 
 def launch_row(table: Printed, text: str) -> list[str] | None:
@@ -193,20 +193,20 @@ def trace_shape(text: str) -> _Shape | None:
         return None
     headings = tuple(_HEADINGS.findall(text))
     cells = [f"({_CELLS.get(name, _UNBROKEN)})" for name in headings]
-    apart = [cell.replace(_DEVICE, _DEVICE + "?") for cell in cells]  # the first two blanks end it
+    parts = [cell.replace(_DEVICE, _DEVICE + "?") for cell in cells]  # the first two blanks end it
     return _Shape(
         headings,
-        (re.compile(r"\s*" + r"\s{2,}".join(apart) + r"\s*"), re.compile(r"\s*" + r"\s+".join(cells) + r"\s*")),
+        (re.compile(r"\s*" + r"\s{2,}".join(parts) + r"\s*"), re.compile(r"\s*" + r"\s+".join(cells) + r"\s*")),
     )
 
 
 def trace_row(shape: _Shape, text: str) -> dict[str, str] | None:
     """The cells of a row under the headings of CSV, None for another line."""
-    found = next((found for pattern in shape.patterns if (found := pattern.fullmatch(text))), None)
-    if not found:
+    match = next((match for pattern in shape.patterns if (match := pattern.fullmatch(text))), None)
+    if not match:
         return None
     row: dict[str, str] = {}
-    for name, cell in zip(shape.headings, found.groups(), strict=True):
+    for name, cell in zip(shape.headings, match.groups(), strict=True):
         if name in ("Grid Size", "Block Size"):
             sizes = _SIZES.fullmatch(cell)
             row |= {f"{name.split()[0]} {axis}": sizes[i] if sizes else "" for i, axis in enumerate("XYZ", 1)}

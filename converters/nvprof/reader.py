@@ -121,10 +121,10 @@ class _NvprofReader:
         units = {name: head.unit for name, head in zip(names, headings, strict=True) if name not in known}
         return self._figures.launch(line, table, row, units)
 
-    def line(self, found: Line) -> Iterator[Batch]:
+    def line(self, read_line: Line) -> Iterator[Batch]:
         """Takes a line that isn't a row of a CSV table."""
-        self._last = found.number
-        line = Line(found.number, without_prefix(found.text))
+        self._last = read_line.number
+        line = Line(read_line.number, without_prefix(read_line.text))
         if prefix := _PREFIX.match(line.text):
             yield from self._message(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
         elif _NOTHING.fullmatch(line.text):
@@ -157,9 +157,9 @@ class _NvprofReader:
         if pid is not None and pid != self._traces.pid:
             yield from self.end_printed()  # its rows belong to the previous process
             self._traces.pid = self._figures.pid = pid
-        if found := _COMMAND.fullmatch(words):
-            self._commands[int(found[1])] = found[2]
-            self._traces.pid = self._figures.pid = int(found[1])
+        if match := _COMMAND.fullmatch(words):
+            self._commands[int(match[1])] = match[2]
+            self._traces.pid = self._figures.pid = int(match[1])
         if _WARNING.fullmatch(words) or _NOTHING.fullmatch(words):
             self._note(words, self._last)
         elif faults := _FAULTS.fullmatch(words):
@@ -198,8 +198,8 @@ class _NvprofReader:
             return
         wrong: str | None = ""
         if table.kind == "summary":
-            if found := summary_row(line.text):
-                wrong = self._figures.summary(line.number, table.ordinal, _SUMMARY_HEADINGS, list(found.values()))
+            if match := summary_row(line.text):
+                wrong = self._figures.summary(line.number, table.ordinal, _SUMMARY_HEADINGS, list(match.values()))
         elif table.kind == "path":
             if path := path_row(line.text):
                 wrong = self._figures.path(line.number, table.ordinal, *path)

@@ -71,8 +71,8 @@ def named(text: str, on_device: bool) -> Named:
 
 def device(text: str) -> tuple[int | None, str | None]:
     """Returns the number and the name of a device; the text may also be only a number."""
-    if found := _DEVICE.fullmatch(text):
-        return int(found[2]), found[1]
+    if match := _DEVICE.fullmatch(text):
+        return int(match[2]), match[1]
     return (int(text), None) if text.isdecimal() and len(text) < 10 else (None, text or None)
 
 

@@ -74,11 +74,15 @@ def _votes(sample: Sample) -> Iterator[int]:
     lines = sample.lines
     columns: _Columns | None = None
     for number, line in enumerate(lines):
-        if line.startswith(("Start", '"Start')) and (found := headings_of(line, table_kind)) and found[1] == TRACE:
+        if (
+            line.startswith(("Start", '"Start'))
+            and (headings := headings_of(line, table_kind))
+            and headings[1] == TRACE
+        ):
             units = lines[number + 1].split(",") if number + 1 < len(lines) else []
-            names = [name.casefold() for name in found[0]]
-            wanted = ("duration", "size", "throughput", "static smem", "dynamic smem")
-            columns = _Columns({name: names.index(name) for name in wanted if name in names}, units)
+            names = [name.casefold() for name in headings[0]]
+            names_wanted = ("duration", "size", "throughput", "static smem", "dynamic smem")
+            columns = _Columns({name: names.index(name) for name in names_wanted if name in names}, units)
         elif columns and line[:1].isdigit():
             cells = line.split(",")  # those before the name have no comma
             yield from _by_rate(*(_cell(columns, cells, name) for name in ("duration", "size", "throughput")))
@@ -142,8 +146,8 @@ def _moved(cells: pa.StringArray, unit: str, factors: Mapping[str, int] = BINARY
     """Bytes moved in unified memory; other cells stay ("PC 0x400b82", faults: 3), as do rounded sizes."""
     in_bytes = pc.fill_null(pc.match_substring_regex(cells, r"^\s*\d[\d.]*[KMGT]?B\s*$"), False)
     are = in_bytes.to_numpy(zero_copy_only=False)
-    found = sizes(only(cells, are), unit or "B", factors)
-    return found.bytes, ~are | found.rounded
+    parsed = sizes(only(cells, are), unit or "B", factors)
+    return parsed.bytes, ~are | parsed.rounded
 
 
 def _extent(axis: int, cells: pa.StringArray, unit: str) -> Cells:
@@ -200,8 +204,8 @@ class Traces:
 
     def events(self, rows: CsvRows) -> Batch:
         """Returns the events of some rows; skips rows without a time."""
-        own = {name.casefold() for name in rows.table.headings}
-        fields = self._fields | _EXTENT if {"grid size", "block size"} <= own else self._fields
+        headings = {name.casefold() for name in rows.table.headings}
+        fields = self._fields | _EXTENT if {"grid size", "block size"} <= headings else self._fields
         block = typed(rows, fields, self._conversion.report, _NO_UNIT)
         block = timed(block, self._conversion, "<ts>", dur="<dur>", open_end=True)
         ids = block.numbers.to_numpy() * IDS
@@ -219,9 +223,9 @@ class Traces:
         if texts is None:
             return None, None
         coded = texts.dictionary_encode()
-        found = [device(text) for text in coded.dictionary.to_pylist()]
-        self.devices |= {number: name for number, name in found if number is not None and name}
-        numbers = pa.array([number for number, _ in found], pa.int64()).take(coded.indices)
+        named = [device(text) for text in coded.dictionary.to_pylist()]
+        self.devices |= {number: name for number, name in named if number is not None and name}
+        numbers = pa.array([number for number, _ in named], pa.int64()).take(coded.indices)
         unnumbered = pc.and_(numbers.is_null(), texts.is_valid()).to_numpy(zero_copy_only=False)
         return numbers, only(texts, unnumbered) if unnumbered.any() else None
 
@@ -256,18 +260,18 @@ def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None)
     coded = names.dictionary_encode()
     texts = coded.dictionary.to_pylist()
     distinct, codes = np.unique(coded.indices.to_numpy() * 2 + on_device, return_inverse=True)
-    found = [named(texts[code // 2], bool(code % 2)) for code in distinct.tolist()]
-    kinds = sorted({"instant", "range", *(each.kind for each in found)})
-    ways = pa.array([each.copy_kind for each in found], pa.string()).take(pa.array(codes))
-    numbers = pa.array([each.correlation for each in found], pa.int64()).take(pa.array(codes))
-    own = block.take("<correlation>")
-    kind = np.array([kinds.index(each.kind) for each in found], np.int32)[codes] if texts else codes
+    marks = [named(texts[code // 2], bool(code % 2)) for code in distinct.tolist()]
+    kinds = sorted({"instant", "range", *(each.kind for each in marks)})
+    ways = pa.array([each.copy_kind for each in marks], pa.string()).take(pa.array(codes))
+    numbers = pa.array([each.correlation for each in marks], pa.int64()).take(pa.array(codes))
+    correlation = block.take("<correlation>")
+    kind = np.array([kinds.index(each.kind) for each in marks], np.int32)[codes] if texts else codes
     if durations is None or durations.null_count:
         open_ = True if durations is None else ~present(durations)
         kind = np.where((kind == kinds.index("range")) & open_, kinds.index("instant"), kind)
     return {
-        "name": pa.array([each.name for each in found], pa.string()).take(pa.array(codes)),
+        "name": pa.array([each.name for each in marks], pa.string()).take(pa.array(codes)),
         "kind": words(kinds, kind),
         "copy_kind": ways,
-        "correlation": numbers if own is None else pc.coalesce(own, numbers),
+        "correlation": numbers if correlation is None else pc.coalesce(correlation, numbers),
     }

@@ -18,9 +18,9 @@ def probe(sample: Sample) -> Match | None:
     if sample.tables is None:
         return None
     columns = {table.casefold(): {name.casefold() for name in names} for table, names in sample.tables.items()}
-    own = sorted(name for name in sample.tables if name.upper().startswith("CUPTI_ACTIVITY_KIND_"))
-    if "_id_" in columns.get("stringtable", set()) and own:
-        return Match(Score.DIALECT, f"has the tables StringTable and {own[0]} of nvprof")
+    tables = sorted(name for name in sample.tables if name.upper().startswith("CUPTI_ACTIVITY_KIND_"))
+    if "_id_" in columns.get("stringtable", set()) and tables:
+        return Match(Score.DIALECT, f"has the tables StringTable and {tables[0]} of nvprof")
     return None
 
 

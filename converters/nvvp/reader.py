@@ -44,16 +44,16 @@ class Kernels:
     """The kernels of some tables by their correlation, with their ids, times and places."""
 
     def __init__(self, reading: NvvpReader, tables: Sequence[str]) -> None:
-        found: list[pa.Table] = []
+        parts: list[pa.Table] = []
         for table in tables:
-            wanted = [name for name in ("correlationId", *_PLACE) if reading.database.has(table, name)]
-            if not {"correlationId", "start", "end"} <= set(wanted):
+            needed = [name for name in ("correlationId", *_PLACE) if reading.database.has(table, name)]
+            if not {"correlationId", "start", "end"} <= set(needed):
                 continue
             size = reading.conversion.batch_rows
-            for block in reading.database.blocks(table, size, wanted, counted=False):
+            for block in reading.database.blocks(table, size, needed, counted=False):
                 columns = {name: _whole_number(block, name) for name in ("correlationId", *_PLACE)}
-                found.append(pa.table({"id": pa.array(reading.ids(table, block)), **columns}))
-        self._rows = pa.concat_tables(found) if found else None
+                parts.append(pa.table({"id": pa.array(reading.ids(table, block)), **columns}))
+        self._rows = pa.concat_tables(parts) if parts else None
         if self._rows is not None:
             begin, end = self._rows["start"], self._rows["end"]
             timed = pc.and_(pc.greater_equal(end, begin), pc.greater(end, 0))
@@ -176,8 +176,8 @@ def _whole(reading: NvvpReader, table: str, columns: list[str], flag: int) -> li
     """Columns of the rows with that flag in which all of these columns are numbers."""
     where = " AND ".join([f"flags & {flag}", *(f"typeof({name}) = 'integer'" for name in columns)])
     rows = reading.database.query(table, f'SELECT {", ".join(columns)} FROM "{table}" WHERE {where}')
-    found = np.array(rows, np.int64).reshape(-1, len(columns))
-    return [found[:, index] for index in range(len(columns))]
+    values = np.array(rows, np.int64).reshape(-1, len(columns))
+    return [values[:, index] for index in range(len(columns))]
 
 
 def _sorted(ids: Int64, ends: Int64) -> tuple[Int64, Int64]:
@@ -190,7 +190,7 @@ def _events(reading: NvvpReader, table: str, block: Block, ids: Int64, ends: Int
     assert flags is not None and numbers is not None and times is not None
     begins = pc.not_equal(pc.bit_wise_and(flags, _BEGINS), 0).to_numpy(zero_copy_only=False)
     at = positions(numbers.to_numpy(), ids)
-    found = begins & (at >= 0)
+    matched = begins & (at >= 0)
     dur = np.append(ends, 0)[at] - times.to_numpy()
     names = reading.text(block, "name", required=True)
     batch: Batch = reading.events(
@@ -199,7 +199,7 @@ def _events(reading: NvvpReader, table: str, block: Block, ids: Int64, ends: Int
         kind=pa.array(np.where(begins, "range", "instant").tolist(), pa.string()),
         name=names,
         ts=times,
-        dur=pa.array(dur, mask=~(found & (dur >= 0))),
+        dur=pa.array(dur, mask=~(matched & (dur >= 0))),
         track=reading.text(block, "domain"),
         **owners(block),
     )

@@ -33,11 +33,11 @@ class NvvpReader:
         self.pid = self._only_process(tables)
 
     def _only_process(self, tables: list[str]) -> int | None:
-        found: set[Any] = set()
+        processes: set[Any] = set()
         for table in tables:
             if self.database.has(table, "processId"):
-                found |= {row[0] for row in self.database.query(table, f'SELECT DISTINCT processId FROM "{table}"')}
-        return found.pop() if len(found) == 1 else None
+                processes |= {row[0] for row in self.database.query(table, f'SELECT DISTINCT processId FROM "{table}"')}
+        return processes.pop() if len(processes) == 1 else None
 
     @property
     def last_id(self) -> int:
@@ -104,16 +104,16 @@ class NvvpReader:
 def _with_numbers(block: Block) -> Block:
     """Converts all columns except blobs to numbers, as in the schema; values that aren't numbers stay as `$column`."""
     columns = {name: block.get(name) for name in block.left()}
-    found: dict[str, pa.Array] = {}
+    numbers: dict[str, pa.Array] = {}
     for name, column in columns.items():
         if column is None or pa.types.is_integer(column.type) or name.casefold() in _BLOBS:
-            found[name] = column
+            numbers[name] = column
         elif pa.types.is_string(column.type) or pa.types.is_floating(column.type):
-            found[name] = integers(column.cast(pa.string()))
-            found[f"${name}"] = pc.if_else(found[name].is_null(), column, pa.scalar(None, column.type))
+            numbers[name] = integers(column.cast(pa.string()))
+            numbers[f"${name}"] = pc.if_else(numbers[name].is_null(), column, pa.scalar(None, column.type))
         else:
-            found[f"${name}"] = column
-    return Block(block.place, block.numbers, found)
+            numbers[f"${name}"] = column
+    return Block(block.place, block.numbers, numbers)
 
 
 def number(column: pa.Array | None, limit: int) -> pa.Array | None:

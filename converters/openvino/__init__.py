@@ -39,8 +39,8 @@ def probe(sample: Sample) -> Match | None:
     if sample.is_json:
         return _json(head)
     if start == b"<":
-        found = b"execTimeMcs=" in head[:_FIRST] and b"<layer" in head[:_HEAD]
-        return Match(Score.DIALECT, "is a runtime model of OpenVINO with times (execTimeMcs)") if found else None
+        matches = b"execTimeMcs=" in head[:_FIRST] and b"<layer" in head[:_HEAD]
+        return Match(Score.DIALECT, "is a runtime model of OpenVINO with times (execTimeMcs)") if matches else None
     first = head[:_FIRST]
     if not any(word in first for word in _WORDS) and not any(word in first[:_START] for word in _BEGINNINGS):
         return None

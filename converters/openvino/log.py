@@ -82,26 +82,26 @@ def ns(cell: Any, unit: int = 10**6) -> float | None:
     """Returns a time in ns; None for anything but a finite number. `unit` is the length of its unit in ns."""
     if isinstance(cell, bool) or not isinstance(cell, (int, Decimal, str)):
         return None
-    found = cell_quantity(str(cell))
-    return float(found.number * unit) if found and not found.unit and found.number.is_finite() else None
+    quantity = cell_quantity(str(cell))
+    return float(quantity.number * unit) if quantity and not quantity.unit and quantity.number.is_finite() else None
 
 
 def percent_of(cell: Any) -> float | None:
     """Returns a share as a number: `53.33%`; None for N/A and other text."""
-    found = cell_quantity(str(cell))
-    return float(found.number) if found and found.unit in ("", "%") and found.number.is_finite() else None
+    quantity = cell_quantity(str(cell))
+    return float(quantity.number) if quantity and quantity.unit in ("", "%") and quantity.number.is_finite() else None
 
 
 def number(cell: str) -> Any:
     """A printed time as a value for `args`."""
-    found = cell_quantity(cell)
-    return float(found.number) if found and not found.unit and found.number.is_finite() else cell.strip()
+    quantity = cell_quantity(cell)
+    return float(quantity.number) if quantity and not quantity.unit and quantity.number.is_finite() else cell.strip()
 
 
 def _ns(cell: str) -> float | None:
     """A time in microseconds, or in hours, minutes and seconds, in ns."""
-    if found := _CLOCK.fullmatch(cell.strip()):
-        return float((int(found[1]) * 3600 + int(found[2]) * 60 + Decimal(found[3])) * 10**9)
+    if match := _CLOCK.fullmatch(cell.strip()):
+        return float((int(match[1]) * 3600 + int(match[2]) * 60 + Decimal(match[3])) * 10**9)
     return ns(cell, 1000)
 
 
@@ -142,8 +142,8 @@ class BenchmarkAppLog(LineReader):
         self._facts: dict[str, Any] = {"tool": "OpenVINO benchmark_app"}
 
     def take(self, line: Line) -> None:
-        found = _PREFIX.match(line.text)
-        text = line.text[found.end() if found else 0 :].strip()
+        match = _PREFIX.match(line.text)
+        text = line.text[match.end() if match else 0 :].strip()
         if self._latency is not None and not _STATISTIC.fullmatch(text):
             self._close_latency()
         if not text:
@@ -154,7 +154,7 @@ class BenchmarkAppLog(LineReader):
             self._begin([f"infer request {title['number']}"])
         elif _PLAIN_TITLE.fullmatch(text):
             self._begin(None)
-        elif not self._figure(text) and (found or _STEP.fullmatch(text) or _PROPORTION.fullmatch(text)):
+        elif not self._figure(text) and (match or _STEP.fullmatch(text) or _PROPORTION.fullmatch(text)):
             self._lines.structure()
 
     def end(self) -> None:
@@ -192,45 +192,45 @@ class BenchmarkAppLog(LineReader):
 
     def _figure(self, text: str) -> bool:
         """A total, a figure of the run or a fact."""
-        if found := _TOTAL.fullmatch(text):
-            return self._total(found)
+        if match := _TOTAL.fullmatch(text):
+            return self._total(match)
         if _LATENCY.fullmatch(text):
             self._latency = {}
             self._lines.structure()
             return True
-        if self._latency is not None and (found := _STATISTIC.fullmatch(text)):
-            name, value = found["name"].lower(), ns(found["value"])
+        if self._latency is not None and (match := _STATISTIC.fullmatch(text)):
+            name, value = match["name"].lower(), ns(match["value"])
             if name in _COLUMNS:
                 self._latency[_COLUMNS[name]] = value
             else:
                 self._latency.setdefault("args", {})[f"{name} (ns)"] = value
             self._lines.used()
             return True
-        if found := _RUN.fullmatch(text):
-            unit, factor = _METRICS[found["unit"]]
+        if match := _RUN.fullmatch(text):
+            unit, factor = _METRICS[match["unit"]]
             metric = {"FPS": "throughput", "count": "count"}.get(unit, "duration")
-            self._rows.summary("metric", found["name"], metric=metric, unit=unit, value=ns(found["value"], factor))
+            self._rows.summary("metric", match["name"], metric=metric, unit=unit, value=ns(match["value"], factor))
             self._lines.used()
             return True
-        if found := _FACT.fullmatch(text):
-            key = found["key"]
+        if match := _FACT.fullmatch(text):
+            key = match["key"]
             if key in ("EXECUTION_DEVICES", "Execution Devices"):
-                self._layers.on_gpu = "GPU" in found["value"] and "CPU" not in found["value"]
-            self._facts.setdefault(_FACTS.get(key, key), found["value"].strip())
+                self._layers.on_gpu = "GPU" in match["value"] and "CPU" not in match["value"]
+            self._facts.setdefault(_FACTS.get(key, key), match["value"].strip())
             self._lines.became("catalog")
             return True
         return False
 
-    def _total(self, found: re.Match[str]) -> bool:
-        value = ns(found["value"], 10**6 if found["unit"] == "milliseconds" else 1000)
+    def _total(self, match: re.Match[str]) -> bool:
+        value = ns(match["value"], 10**6 if match["unit"] == "milliseconds" else 1000)
         if value is None:
             return False
         self._open = False
         place: dict[str, Any] = {"table": max(self._table, 0), "scope": self._scope}
-        if found["name"] == "Total time":
-            self._layers.total(found["name"], value, **place)
+        if match["name"] == "Total time":
+            self._layers.total(match["name"], value, **place)
         else:
-            self._rows.summary("metric", found["name"], unit="ns", value=value, **place)
+            self._rows.summary("metric", match["name"], unit="ns", value=value, **place)
         self._lines.used()
         return True
 

@@ -200,8 +200,8 @@ class _Tables(LineReader):
             self._begin(text)
         elif not text.strip() or (text.strip() == '"' and self._separator == ","):
             self._lines.structure()
-        elif found := _TOTAL_LINE.fullmatch(text):
-            self._stated(found["name"], ns(found["value"]))
+        elif match := _TOTAL_LINE.fullmatch(text):
+            self._stated(match["name"], ns(match["value"]))
         elif self._headings:
             self._row(text)
 
@@ -292,8 +292,8 @@ def read_json(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _nodes(item: Item, layers: Layers, report: Report, table: int, scope: list[str]) -> None:
     """Adds the nodes of a request and its total."""
-    found = item.value.get("nodes")
-    nodes = found if isinstance(found, list) else []
+    value = item.value.get("nodes")
+    nodes = value if isinstance(value, list) else []
     if item.key == _AVERAGE and len(nodes) == 1:
         report.issue("incomplete-report", item.where, "one node; the CSV and the log have all")
     for count, node in enumerate(nodes, 1):

@@ -359,13 +359,19 @@ def _facts(places: SpanTracks, rows: RowBuilder) -> None:
             name = services[0].name if "service.name" in resource else None
             rows.fact("process", host=host, pid=pid, name=name, facts=about)
         for order, service in enumerate(services):
-            own = places.services[service] if len(services) > 1 else {}
+            facts_of_service = places.services[service] if len(services) > 1 else {}
             base = places.track_name(service)
             for lane in range(lanes[service]):
                 track = base if not lane else f"{base} {lane + 1}"
                 sort = order * 1_000_000 + lane
                 rows.fact(
-                    "track", host=host, pid=pid, track=track, name=track, order=sort, facts=own if not lane else {}
+                    "track",
+                    host=host,
+                    pid=pid,
+                    track=track,
+                    name=track,
+                    order=sort,
+                    facts=facts_of_service if not lane else {},
                 )
 
 

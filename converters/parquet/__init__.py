@@ -40,12 +40,12 @@ def probe(sample: Sample) -> Match | None:
 def _probe_folder(names: set[str]) -> Match | None:
     if _MARK in names:
         return Match(Score.MAGIC, "is a dataset that `ktrace batch` wrote")
-    found = sorted(names & _FILES)
-    if not found:
+    files = sorted(names & _FILES)
+    if not files:
         return None
     if names <= _FILES or "events.parquet" in names:
-        return Match(Score.DIALECT, f"is a folder with {', '.join(found)}")
-    return Match(Score.NEAR, f"a folder with {', '.join(found)}, but without events.parquet and with other files")
+        return Match(Score.DIALECT, f"is a folder with {', '.join(files)}")
+    return Match(Score.NEAR, f"a folder with {', '.join(files)}, but without events.parquet and with other files")
 
 
 FORMAT = Format(

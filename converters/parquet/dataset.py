@@ -51,11 +51,11 @@ class Dataset:
         shards = list(self.shards())
         if ranks is None or not any(shard.place.rank in ranks for shard in shards):
             return shards
-        mine = [shard for shard in shards if shard.place.rank is None or shard.place.rank in ranks]
-        if rows := sum(shard.rows for shard in shards) - sum(shard.rows for shard in mine):
-            detail = f"{rows:,} by --rank, in {counted(len(shards) - len(mine), 'file')} of other ranks"
+        chosen = [shard for shard in shards if shard.place.rank is None or shard.place.rank in ranks]
+        if rows := sum(shard.rows for shard in shards) - sum(shard.rows for shard in chosen):
+            detail = f"{rows:,} by --rank, in {counted(len(shards) - len(chosen), 'file')} of other ranks"
             conversion.report.issue("left-out", self.store.path, detail, rows)
-        return mine
+        return chosen
 
     def shown(self, shard: Shard) -> str:
         """The shard's path or URL, for messages."""
@@ -143,7 +143,7 @@ def _files(source: Source) -> dict[Path, str | None] | None:
         paths = [Path(source.path) / shard.name for shard in dataset.shards()]
     else:
         paths = sorted(Path(source.path).glob("*.parquet")) if source.is_folder else [Path(source.path)]
-    found: dict[Path, str | None] = {}
+    records: dict[Path, str | None] = {}
     for path in paths:
         try:
             with open_file(path) as file:
@@ -153,8 +153,8 @@ def _files(source: Source) -> dict[Path, str | None] | None:
         if footer.get(b"ktrace.version", b"").decode() != VERSION:
             return None
         record = footer.get(b"ktrace.record")
-        found[path] = record.decode() if record else None
-    return found
+        records[path] = record.decode() if record else None
+    return records
 
 
 def _dataset(record: str, files: dict[Path, str | None]) -> ds.Dataset:
@@ -162,9 +162,9 @@ def _dataset(record: str, files: dict[Path, str | None]) -> ds.Dataset:
     import pyarrow.dataset as ds
 
     plain = [pa.field(one.name, _plain(one.type)) for one in arrow_schema(record)]
-    own = [path for path, of in files.items() if of == record]
+    paths = [path for path, of in files.items() if of == record]
     every = [path for path, of in files.items() if of is None]
-    parts = [ds.dataset(own, pa.schema(plain), "parquet")] if own or not every else []
+    parts = [ds.dataset(paths, pa.schema(plain), "parquet")] if paths or not every else []
     if every:
         mixed = ds.dataset(every, pa.schema([("record", pa.string()), *plain]), "parquet")
         parts.append(mixed.filter(pc.field("record") == WORD[record]))

@@ -99,15 +99,15 @@ def _files(
     elif source.is_folder:
         records = ("catalog", *RECORDS[:-1]) if conversion else RECORDS
         names = [f"{record}.parquet" for record in records]
-        found = [name for name in names if (Path(source.path) / name).exists()]
-        if not found:
+        files = [name for name in names if (Path(source.path) / name).exists()]
+        if not files:
             raise DamagedInput(
                 "has none of the files of a canonical folder",
                 path=source.path,
                 expected=", ".join(names),
                 remedy="name the folder that ktrace wrote",
             )
-        for name in found:
+        for name in files:
             inside = file_in(source, name)
             with inside.local_path() as path:
                 yield path, inside.path
@@ -168,10 +168,10 @@ def _json_column(name: str, column: pa.Array) -> pa.Array:
     return embedded(column) if is_json("events", name) or is_json("catalog", name) else column
 
 
-def _column_faults(found: pa.Schema, record: str | None, exactly: bool) -> Iterator[Fault]:
+def _column_faults(schema: pa.Schema, record: str | None, exactly: bool) -> Iterator[Fault]:
     """Yields the faults of the columns themselves. A newer minor version may have more columns: `exactly` is false."""
     model = {field.name: field.type for field in (arrow_schema(record) if record else union_schema())}
-    for field in found:
+    for field in schema:
         expected = _value_type(model.get(field.name, field.type))
         if field.name not in model and not field.name.startswith("x_") and exactly:
             yield Fault(0, f"$.{field.name}", "isn't a column of the model")

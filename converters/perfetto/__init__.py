@@ -84,12 +84,12 @@ def _is_resource(data: bytes, at: int, field: int) -> bool:
 
 def _fields(data: bytes, at: int, end: int) -> set[int] | None:
     """Returns the field numbers of a packet, as far as its bytes are there; None if it isn't a packet."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     while at < end:
         tag, at = varint_or_none(data, at)
         if tag is None:
             break
-        found.add(tag >> 3)
+        numbers.add(tag >> 3)
         wire = tag & 7
         if tag < 8 or wire not in (0, 1, 2, 5) or (tag >> 3 in _MESSAGES and wire != 2):
             return None
@@ -108,7 +108,7 @@ def _fields(data: bytes, at: int, end: int) -> set[int] | None:
             at += size
         else:
             at += 8 if wire == 1 else 4
-    return found if at <= end or end == len(data) else None
+    return numbers if at <= end or end == len(data) else None
 
 
 FORMAT = Format(

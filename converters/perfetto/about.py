@@ -53,10 +53,10 @@ class Tabs:
         self.stages += len(ts)
         self.kernels += int(np.count_nonzero(is_kernel))
         self._starts.append(ts[is_kernel > 0])
-        mine = is_kernel[values.row] > 0
-        for key, count in zip(*np.unique(values.key[mine], return_counts=True), strict=True):
+        of_kernels = is_kernel[values.row] > 0
+        for key, count in zip(*np.unique(values.key[of_kernels], return_counts=True), strict=True):
             self.arguments[chunk.argument_names.texts[key]] += int(count)
-        for key in np.unique(values.key[mine & (values.value_type != INT)]).tolist():
+        for key in np.unique(values.key[of_kernels & (values.value_type != INT)]).tolist():
             self.texts.add(chunk.argument_names.texts[key])
 
     def observe_counter(self, name: str, ts: Int64) -> None:
@@ -82,15 +82,15 @@ class Tabs:
         if not self.kernels:
             what = f"{self.stages:,} render stages, none of the category COMPUTE" if self.stages else "no render stages"
             return [f"GPU Compute tab: hidden: {what}"]
-        found = [f"GPU Compute tab: shows {counted(self.kernels, 'kernel')}"]
+        said = [f"GPU Compute tab: shows {counted(self.kernels, 'kernel')}"]
         for table, (needs, shown) in TABLES.items():
             reasons = [[why for need in needed if (why := self._why_not(need))] for needed in needs]
             if reasons and all(reasons):
-                found.append(f"{table}: hidden: {reasons[0][0]}")
+                said.append(f"{table}: hidden: {reasons[0][0]}")
                 continue
             absent = [need.split(" ", 1)[1] for need in shown if self._why_not(need)]
-            found.append(f"{table}: shows" + (f", without {', '.join(absent)}" if absent else ""))
-        return found
+            said.append(f"{table}: shows" + (f", without {', '.join(absent)}" if absent else ""))
+        return said
 
 
 def about(source: Source) -> dict[str, list[str]]:

@@ -58,10 +58,10 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
         os.close(receive)
         report = Report(strict=conversion.report.strict)
         report.path = conversion.report.path
-        mine = replace(conversion, report=report, progress=None, jobs=1)
+        inner = replace(conversion, report=report, progress=None, jobs=1)
         with WriteBehind(os.fdopen(send, "wb"), _WAITING) as stream:
             try:
-                for batch in read(mine):
+                for batch in read(inner):
                     _send_batch(stream, batch)
                 stream.write(pickle.dumps(report))
             except BrokenPipeError:

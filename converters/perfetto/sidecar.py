@@ -185,8 +185,8 @@ def unpacked_links(text: str) -> Batch:
         with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text, validate=True))) as reader:
             columns = reader.read_all().combine_chunks()
         columns.validate(full=True)
-        found = {name: columns[name].cast(schema.field(name).type) for name in columns.schema.names}
-        batch = Batch("links", pa.RecordBatch.from_pydict({name: one.combine_chunks() for name, one in found.items()}))
+        arrays = {name: columns[name].cast(schema.field(name).type) for name in columns.schema.names}
+        batch = Batch("links", pa.RecordBatch.from_pydict({name: one.combine_chunks() for name, one in arrays.items()}))
     except (KeyError, OSError, TypeError, pa.ArrowException) as error:
         raise ValueError(f"damaged links: {error}") from None
     if any(batch.column(one.name).null_count for one in schema if not one.nullable):

@@ -87,15 +87,15 @@ class Writer:
         )
         numbers = IdCounters()
         gpus = [Gpus(tracks, catalog, (self._machine_of == one).tolist(), numbers) for one in machines]
-        label_gpus([gpu for mine in gpus for gpu in mine.gpus], catalog)
-        for one, mine in zip(machines, gpus, strict=True):
-            descriptors.add_devices(mine, one)
+        label_gpus([gpu for machine_gpus in gpus for gpu in machine_gpus.gpus], catalog)
+        for one, machine_gpus in zip(machines, gpus, strict=True):
+            descriptors.add_devices(machine_gpus, one)
         self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, machines[0])
         self._machines = {}
         stacks = Catalog() if self._gpu == "slices" else catalog  # viewers before v53 count callstacks as errors
-        for one, mine in zip(machines, gpus, strict=True):
+        for one, machine_gpus in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
-            self._machines[one] = Machine(self._output, mine, one, counters, stacks)
+            self._machines[one] = Machine(self._output, machine_gpus, one, counters, stacks)
         self._output.write_sidecar([begin_text(origin, self._form)])
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
         self._output.write_sidecar(catalog_texts(map(_fact, rows)))
@@ -124,8 +124,8 @@ class Writer:
             for number, machine in self._machines.items():
                 part = _part(batch, self._machine_of == number)
                 if len(part) or len(part.edges.ts):
-                    mine, lost = machine.write(part)
-                    kept, dropped_ends = kept + mine, dropped_ends + lost
+                    written, lost = machine.write(part)
+                    kept, dropped_ends = kept + written, dropped_ends + lost
         return kept + max(batch.link_ends - dropped_ends, 0)
 
     def close(self) -> None:
@@ -189,13 +189,13 @@ def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:
     )
 
 
-def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
+def _part(batch: TimelineBatch, selected: Bools) -> TimelineBatch:
     """The rows of a batch on some tracks, with their edges and arrows."""
-    rows = np.flatnonzero(mine[batch.track])
+    rows = np.flatnonzero(selected[batch.track])
     new = np.full(len(batch) + 1, -1, np.int32)
     new[rows] = np.arange(len(rows))
     edges = batch.edges
-    on, at = mine[edges.track], new[batch.arrows.row] >= 0
+    on, at = selected[edges.track], new[batch.arrows.row] >= 0
     arrows = {name: column[at] for name, column in asdict(batch.arrows).items()}
     return TimelineBatch(
         batch.rows.some(rows),
@@ -210,10 +210,10 @@ def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
 
 
 def _fact(row: dict[str, Any]) -> dict[str, Any]:
-    found = {name: value for name, value in row.items() if value is not None}
-    if isinstance(found.get("facts"), str):
-        found["facts"] = load_json(found["facts"])
-    return found
+    facts = {name: value for name, value in row.items() if value is not None}
+    if isinstance(facts.get("facts"), str):
+        facts["facts"] = load_json(facts["facts"])
+    return facts
 
 
 def _clocks(timeline: Timeline, origin: int) -> list[bytes]:

@@ -107,9 +107,9 @@ class _Profile:
         """The frames of a stack, outermost first. Raises KeyError for one that doesn't exist."""
         frames, size = list[_Frame](), 0
         for location in reversed(locations):
-            found = self._frames(location)
-            frames += found.frames
-            size += found.size
+            entry = self._frames(location)
+            frames += entry.frames
+            size += entry.size
             if size > _STACK:
                 self._expanded(size)
                 size = 0
@@ -117,31 +117,31 @@ class _Profile:
 
     def labels(self, sample: Fields) -> dict[str, Any]:
         """The labels of a sample: texts, and numbers with their unit beside them."""
-        found: dict[str, Any] = {}
+        typed: dict[str, Any] = {}
         for message in sample.get(3, ()):
             label = _fields(message)
             key = self._text(_last(label, 1))
-            found[key] = self._text(_last(label, 2)) if _last(label, 2) else signed_one(_last(label, 3))
+            typed[key] = self._text(_last(label, 2)) if _last(label, 2) else signed_one(_last(label, 3))
             if unit := self._text(_last(label, 4)):
-                found[f"${key}_unit"] = unit
-        return found
+                typed[f"${key}_unit"] = unit
+        return typed
 
     def facts(self) -> dict[str, Any]:
         """What the profile says of itself."""
         profile = self._profile
-        found: dict[str, Any] = {key: signed_one(_last(profile, number)) for number, key in _NUMBERS.items()}
-        found["period_type"] = " ".join(filter(None, self._period))
-        found["default_sample_type"] = self._text(_last(profile, _DEFAULT_TYPE))
-        found["comments"] = [self._text(number) for number in self._comments]
-        return {key: value for key, value in found.items() if value}
+        profile_facts: dict[str, Any] = {key: signed_one(_last(profile, number)) for number, key in _NUMBERS.items()}
+        profile_facts["period_type"] = " ".join(filter(None, self._period))
+        profile_facts["default_sample_type"] = self._text(_last(profile, _DEFAULT_TYPE))
+        profile_facts["comments"] = [self._text(number) for number in self._comments]
+        return {key: value for key, value in profile_facts.items() if value}
 
     def _frames(self, number: int) -> _Frames:
         """The frames of a location."""
         if number not in self._known:
             location = self._locations[number]
             lines = [_fields(line) for line in reversed(location.get(4, []))]
-            found = [self._frame(line) for line in lines] or [self._unnamed(location)]
-            self._known[number] = _Frames(found, bytes_of([frame.text for frame in found]))
+            frames = [self._frame(line) for line in lines] or [self._unnamed(location)]
+            self._known[number] = _Frames(frames, bytes_of([frame.text for frame in frames]))
         return self._known[number]
 
     def _frame(self, line: Fields) -> _Frame:
@@ -156,8 +156,8 @@ class _Profile:
         return _Frame(name, frame_text(name, self._text(_last(mapping, 5))))
 
     def _by_id(self, number: int) -> dict[int, Fields]:
-        found = (_fields(message) for message in self._profile.get(number, ()))
-        return {_last(fields, 1): fields for fields in found}
+        messages = (_fields(message) for message in self._profile.get(number, ()))
+        return {_last(fields, 1): fields for fields in messages}
 
     def _pair(self, message: bytes) -> tuple[str, str]:
         fields = _fields(message)
@@ -176,10 +176,10 @@ class _Profile:
 
 def _fields(message: bytes) -> Fields:
     """The fields of a message. Raises ValueError if it isn't one."""
-    found: Fields = {}
+    fields: Fields = {}
     for number, _, value in fields_of(message):
-        found.setdefault(number, []).append(value)
-    return found
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
 def _last(fields: Fields, number: int) -> int:
@@ -190,13 +190,13 @@ def _last(fields: Fields, number: int) -> int:
 
 def _numbers(fields: Fields, number: int) -> list[int]:
     """All values of a repeated field of numbers, packed or not. Raises ValueError and IndexError."""
-    found: list[int] = []
+    numbers: list[int] = []
     for value in fields.get(number, ()):
         if isinstance(value, int):
-            found.append(value)
+            numbers.append(value)
             continue
         at = 0
         while at < len(value):
             one, at = varint(value, at)
-            found.append(one)
-    return found
+            numbers.append(one)
+    return numbers

@@ -32,20 +32,20 @@ HEADER = "PROJECTIONS-RECORD"
 
 def runs(listing: Sequence[str]) -> dict[str, list[tuple[int, str]]]:
     """The runs of a folder by the files with their names, each with its logs in the order of their PEs."""
-    names = {found["stem"]: path for path in listing if (found := _STS.fullmatch(path))}
+    names = {match["stem"]: path for path in listing if (match := _STS.fullmatch(path))}
     logs: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for path in listing:
-        found = _LOG.fullmatch(path)
-        if found and (sts := names.get(found["folder"] or found["stem"])):
-            logs[sts].append((int(found["pe"]), path))
-    return {sts: sorted(found) for sts, found in logs.items()}
+        match = _LOG.fullmatch(path)
+        if match and (sts := names.get(match["folder"] or match["stem"])):
+            logs[sts].append((int(match["pe"]), path))
+    return {sts: sorted(match) for sts, match in logs.items()}
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a folder with names and logs; NEAR for one of these files alone."""
     if sample.listing is not None:
-        found = runs(sample.listing)
-        return Match(Score.DIALECT, f"has {next(iter(found))} and logs of its PEs") if found else None
+        listing = runs(sample.listing)
+        return Match(Score.DIALECT, f"has {next(iter(listing))} and logs of its PEs") if listing else None
     if sample.head.startswith((HEADER.encode(), b"PROJECTIONS_ID")):
         return Match(Score.NEAR, "is one file of Projections' logs, which are read as a folder: name the folder")
     return None

@@ -23,15 +23,17 @@ _LATEST = (1 << 62) // 1000
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of one PE after the other. Raises InputError for a folder with several runs."""
-    found = runs(source.sample().listing or ())
-    if len(found) != 1:
+    prefixes = runs(source.sample().listing or ())
+    if len(prefixes) != 1:
         raise InputError(
-            f"has {len(found)} runs: {', '.join(sorted(found))}" if found else "has no file of names with logs",
+            f"has {len(prefixes)} runs: {', '.join(sorted(prefixes))}"
+            if prefixes
+            else "has no file of names with logs",
             path=source.path,
             expected="NAME.sts, NAME.0.log.gz, NAME.1.log.gz, ... of one run",
             remedy="copy the files of a run to a folder of their own",
         )
-    ((sts, logs),) = found.items()
+    ((sts, logs),) = prefixes.items()
     rows, bad = RowBuilder(conversion), BadFiles(conversion.report)
     names = Names()
     yield from bad.left_out(sts, names.read(Lines(file_in(source, sts), conversion, f"{sts}: ")))
@@ -277,8 +279,8 @@ class _Pe:
     def stat(self, fields: list[str], _: str) -> None:
         """A figure of the user, with a time of theirs or -1."""
         name = self._names.stats.get(whole(fields[4]), f"stat {whole(fields[4])}")
-        own = _figure(fields[1])
-        args = {} if own == -1 else {"userTime": own}
+        user_time = _figure(fields[1])
+        args = {} if user_time == -1 else {"userTime": user_time}
         self._event("counter", name, _time(fields[0]), value=_figure(fields[2]), args=args)
 
     def phase(self, fields: list[str], _: str) -> None:

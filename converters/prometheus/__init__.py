@@ -48,10 +48,12 @@ def probe(sample: Sample) -> Match | None:
     if _LINE.match(head) and b'"timestamps"' in sample.head:
         return Match(Score.DIALECT, 'has lines with "metric", "values" and "timestamps"')
     comments = [text for text in sample.lines[:_LINES] if _COMMENT.match(text)]
-    found = [match for text in sample.lines[:_LINES] if not text.startswith("#") and (match := SAMPLE.fullmatch(text))]
-    if not found or not (comments or all("__name__=" in (one["labels"] or "") for one in found)):
+    matches = [
+        match for text in sample.lines[:_LINES] if not text.startswith("#") and (match := SAMPLE.fullmatch(text))
+    ]
+    if not matches or not (comments or all("__name__=" in (one["labels"] or "") for one in matches)):
         return None
-    if any(one["time"] for one in found):
+    if any(one["time"] for one in matches):
         return Match(Score.DIALECT, "has metrics of Prometheus with times")
     return Match(Score.NEAR, "has metrics of Prometheus, but no times", _REMEDY)
 

@@ -48,16 +48,16 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a counter for each sample. Raises DamagedInput if the document isn't of a form that the probe knows."""
     head = beginning(source)
     rows = RowBuilder(conversion)
-    found = _Samples(rows)
+    samples = _Samples(rows)
     if re.match(r'\{\s*"metric"', head):
-        reading = _lines_of_json(source, conversion, found)
+        reading = _lines_of_json(source, conversion, samples)
     elif re.match(r'\{\s*"|\[\s*\{', head):
-        reading = _answer(source, conversion, found)
+        reading = _answer(source, conversion, samples)
     else:
-        reading = _text(source, conversion, found)
+        reading = _text(source, conversion, samples)
     for _ in reading:
         yield from rows.ready()
-    found.finish()
+    samples.finish()
     yield from rows.rest()
 
 
@@ -72,13 +72,15 @@ class _Samples:
 
     def series(self, labels: Mapping[str, str], help: str | None = None, unit: str | None = None) -> Series:
         """The series with these labels; adds what they say of its device, once."""
-        found = self._devices.series(labels, unit_of(labels.get(NAME, ""), help, unit))
-        host, device = found.columns["host"], found.columns["device"]
-        told = f"{found.device_name} {found.facts}"
-        if device is not None and self._known.get((host, device)) != told:
-            self._known[host, device] = told
-            self._rows.fact("device", host=host, device=device, name=found.device_name, facts=found.facts or None)
-        return found
+        about_device = self._devices.series(labels, unit_of(labels.get(NAME, ""), help, unit))
+        host, device = about_device.columns["host"], about_device.columns["device"]
+        description = f"{about_device.device_name} {about_device.facts}"
+        if device is not None and self._known.get((host, device)) != description:
+            self._known[host, device] = description
+            self._rows.fact(
+                "device", host=host, device=device, name=about_device.device_name, facts=about_device.facts or None
+            )
+        return about_device
 
     def add(self, series: Series, ts: int, value: float) -> str | None:
         """Adds a sample; returns why it can't."""
@@ -93,8 +95,8 @@ class _Samples:
         self._rows.event("counter", series.name, ts=ts, **columns)
         if _MASK.fullmatch(series.name) and value.is_integer() and 0 <= value < 1 << 63:
             place = series.columns["host"], series.columns["device"]
-            own = {name: series.columns[name] for name in ("host", "device")}
-            self._states.change(place, own, ts, ((REASONS_TRACK, reason) for reason in reasons(int(value))))
+            place_columns = {name: series.columns[name] for name in ("host", "device")}
+            self._states.change(place, place_columns, ts, ((REASONS_TRACK, reason) for reason in reasons(int(value))))
         return None
 
     def finish(self) -> None:
@@ -103,7 +105,7 @@ class _Samples:
         self._rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
 
 
-def _answer(source: Source, conversion: Conversion, found: _Samples) -> Iterator[None]:
+def _answer(source: Source, conversion: Conversion, samples: _Samples) -> Iterator[None]:
     """Reads an answer of the HTTP API, or its result: a matrix has many samples of each series, a vector one."""
     report = conversion.report
     document = decode_whole(source, report, partial(_damaged, source), "can't be read")
@@ -113,7 +115,7 @@ def _answer(source: Source, conversion: Conversion, found: _Samples) -> Iterator
         raise _damaged(source, "has no data.result")
     for number, one in enumerate(results):
         where = f"data.result[{number}]"
-        series = found.series(_labels_of(one))
+        series = samples.series(_labels_of(one))
         values = one.get("values", [one["value"]] if "value" in one else []) if isinstance(one, dict) else None
         if not isinstance(values, list):
             report.record()
@@ -125,7 +127,7 @@ def _answer(source: Source, conversion: Conversion, found: _Samples) -> Iterator
             report.issue("bad-record", where, "native histograms", len(histograms))
         for place, pair in enumerate(values):
             report.record()
-            problem = _pair(found, series, pair)
+            problem = _pair(samples, series, pair)
             if problem == _NO_VALUE:
                 report.used(outcome="structure")
             elif problem:
@@ -140,14 +142,14 @@ def _labels_of(one: Any) -> dict[str, str]:
     return {name: value for name, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
 
 
-def _pair(found: _Samples, series: Series, pair: Any) -> str | None:
+def _pair(samples: _Samples, series: Series, pair: Any) -> str | None:
     """Adds a time in s with a value in text; returns why it can't."""
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], (int, float)):
         return "not a time and a value"
     at, value = _parse_float(pair[0]), _parse_float(pair[1])
     if value is None or at is None or not math.isfinite(at):
         return "not a number"
-    return found.add(series, round(pair[0] * 1000) * 10**6, value)  # the server's times are in ms
+    return samples.add(series, round(pair[0] * 1000) * 10**6, value)  # the server's times are in ms
 
 
 def _parse_float(text: Any) -> float | None:
@@ -166,7 +168,7 @@ def _damaged(source: Source, what: str) -> DamagedInput:
     )
 
 
-def _lines_of_json(source: Source, conversion: Conversion, found: _Samples) -> Iterator[None]:
+def _lines_of_json(source: Source, conversion: Conversion, samples: _Samples) -> Iterator[None]:
     """Reads VictoriaMetrics' export: a line for each series, or a part of one."""
     lines = Lines(source, conversion)
     for line in lines:
@@ -182,8 +184,8 @@ def _lines_of_json(source: Source, conversion: Conversion, found: _Samples) -> I
         if not isinstance(values, list) or not isinstance(times, list) or len(values) != len(times):
             lines.skip("bad-record", "not as many values as timestamps")
             continue
-        series = found.series(_labels_of(one))
-        problems = (_dumped(found, series, ts, value) for ts, value in zip(times, values, strict=True))
+        series = samples.series(_labels_of(one))
+        problems = (_dumped(samples, series, ts, value) for ts, value in zip(times, values, strict=True))
         wrong = [problem for problem in problems if problem not in (None, _NO_VALUE)]
         lines.used()
         if wrong:
@@ -192,27 +194,27 @@ def _lines_of_json(source: Source, conversion: Conversion, found: _Samples) -> I
         yield
 
 
-def _dumped(found: _Samples, series: Series, ts: Any, value: Any) -> str | None:
+def _dumped(samples: _Samples, series: Series, ts: Any, value: Any) -> str | None:
     if value is None:
         return _NO_VALUE
     number = _parse_float(value)
     if number is None or not isinstance(ts, int):
         return "not a number" if ts is not None else "no time"
-    return found.add(series, ts * 10**6, number)
+    return samples.add(series, ts * 10**6, number)
 
 
-def _text(source: Source, conversion: Conversion, found: _Samples) -> Iterator[None]:
+def _text(source: Source, conversion: Conversion, samples: _Samples) -> Iterator[None]:
     """Reads the text format, and what `promtool tsdb dump` prints."""
     lines = Lines(source, conversion)
-    told: dict[str, dict[str, str]] = {}
+    comments: dict[str, dict[str, str]] = {}
     known: dict[str, Series | None] = {}
     for line in lines:
         text = line.text.strip()
         if not text or text.startswith("#"):
             if comment := _COMMENT.fullmatch(text):
-                told.setdefault(comment[2], {})[comment[1]] = (comment[3] or "").strip()
+                comments.setdefault(comment[2], {})[comment[1]] = (comment[3] or "").strip()
             lines.structure()
-        elif (problem := _sample(line, found, known, told)) == _NO_VALUE:
+        elif (problem := _sample(line, samples, known, comments)) == _NO_VALUE:
             lines.structure()
         elif problem:
             lines.skip("bad-record", problem)
@@ -222,7 +224,7 @@ def _text(source: Source, conversion: Conversion, found: _Samples) -> Iterator[N
 
 
 def _sample(
-    line: Line, found: _Samples, known: dict[str, Series | None], told: Mapping[str, Mapping[str, str]]
+    line: Line, samples: _Samples, known: dict[str, Series | None], comments: Mapping[str, Mapping[str, str]]
 ) -> str | None:
     """Adds the sample of a line; returns why it can't."""
     text = line.text.strip()
@@ -236,23 +238,23 @@ def _sample(
         labels = _labels(match["labels"] or "")
         if labels is not None and match["name"]:
             labels[NAME] = match["name"]
-        about = told.get((labels or {}).get(NAME, ""), {})
-        known[key] = None if labels is None else found.series(labels, about.get("HELP"), about.get("UNIT"))
+        about = comments.get((labels or {}).get(NAME, ""), {})
+        known[key] = None if labels is None else samples.series(labels, about.get("HELP"), about.get("UNIT"))
     series, time = known[key], Decimal(match["time"])
     if series is None:
         return "labels that can't be read"
     scale = 10**6 if "." not in match["time"] and abs(time) >= _MILLISECONDS else 10**9
-    return found.add(series, int(time * scale), float(match["value"]))
+    return samples.add(series, int(time * scale), float(match["value"]))
 
 
 def _labels(text: str) -> dict[str, str] | None:
     """The labels between braces, None if they can't be read."""
-    found, place = dict[str, str](), 0
+    labels, place = dict[str, str](), 0
     while place < len(text.rstrip()):
         match = _LABEL.match(text, place)
         if match is None:
             return None
         name = match[1] or match[2]
-        found[name] = _ESCAPED.sub(lambda one: "\n" if one[1] == "n" else one[1], match[3])
+        labels[name] = _ESCAPED.sub(lambda one: "\n" if one[1] == "n" else one[1], match[3])
         place = match.end()
-    return found
+    return labels

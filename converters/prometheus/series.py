@@ -77,10 +77,10 @@ def unit_of(name: str, help: str | None, unit: str | None) -> str:
     """The unit of a metric: stated, in its help, in its name, or that of DCGM's field; "" where nothing says it."""
     if unit:
         return _UNITS.get(unit, unit)
-    if help and (found := _HELP.search(help)):
-        return found[1]
-    if found := _SUFFIX.search(name):
-        return _UNITS.get(found[1], "")
+    if help and (match := _HELP.search(help)):
+        return match[1]
+    if match := _SUFFIX.search(name):
+        return _UNITS.get(match[1], "")
     return next((one for pattern, one in _DCGM if pattern.fullmatch(name)), "")
 
 
@@ -112,7 +112,7 @@ class Devices:
         for name in _NUMBERS:
             if _NUMBER.fullmatch(labels.get(name, "")):
                 return int(labels[name])
-        if found := _DEVICE.fullmatch(labels.get("device", "")):
-            return int(found[1])
+        if match := _DEVICE.fullmatch(labels.get("device", "")):
+            return int(match[1])
         identity = next((labels[name] for name in _IDS if name in labels), None)
         return None if identity is None else self._known.setdefault((host, identity), len(self._known))

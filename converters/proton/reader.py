@@ -133,13 +133,13 @@ class _TreeReader:
     def _head(self, name: str, left: dict[str, Any], place: dict[str, Any], is_overhead: bool) -> int | None:
         """Adds the row with the node's own time or cycles, and returns its id; None for a node without."""
         for key, value in left.items():
-            found = _TIMES.fullmatch(key) if isinstance(key, str) else None  # MessagePack has keys of any type
-            if not found or not _is_time(value):
+            match = _TIMES.fullmatch(key) if isinstance(key, str) else None  # MessagePack has keys of any type
+            if not match or not _is_time(value):
                 continue
-            is_kernel = found["what"] == "time"
+            is_kernel = match["what"] == "time"
             kind = "overhead" if is_overhead else "kernel" if is_kernel else "range"
             figures: dict[str, Any] = {
-                "total": float(left.pop(key) * _NS[found["unit"]]),
+                "total": float(left.pop(key) * _NS[match["unit"]]),
                 "unit": "ns",
                 "count": _count(left),
             }
@@ -150,14 +150,14 @@ class _TreeReader:
         return None
 
     def _measure(self, name: str, key: str, value: float, head: int | None, place: dict[str, Any]) -> None:
-        found = _UNIT.fullmatch(key)
-        metric = found["what"] if found else key
-        unit = found["unit"] if found else next((unit for start, unit in _UNITS if key.startswith(start)), None)
+        match = _UNIT.fullmatch(key)
+        metric = match["what"] if match else key
+        unit = match["unit"] if match else next((unit for start, unit in _UNITS if key.startswith(start)), None)
         self._rows.summary("metric", name, metric=metric, value=float(value), unit=unit, parent=head, **place)
 
-    def devices(self, found: dict[str, Any]) -> None:
+    def devices(self, devices_by_kind: dict[str, Any]) -> None:
         """Adds the devices that a tree names after its nodes."""
-        for kind, devices in found.items():
+        for kind, devices in devices_by_kind.items():
             if not isinstance(devices, dict):
                 continue
             for number, about in devices.items():
@@ -231,8 +231,8 @@ def read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the events of all documents. Raises DamagedInput if it isn't Trace Event JSON at all."""
     clock: dict[str, Any] = {"kind": "session"}
 
-    def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
-        if found.key == "baseTimeNanoseconds" and type(base := found.value()) is int:
+    def member(entry: Member, conversion: Conversion) -> Iterable[Batch]:
+        if entry.key == "baseTimeNanoseconds" and type(base := entry.value()) is int:
             clock.update(at_ns=0, unix_ns=base)
         return ()
 
@@ -282,8 +282,8 @@ def _kinds(batch: Batch) -> Batch:
     kind = decoded(columns["kind"]).to_numpy(zero_copy_only=False)
     code = np.where(kind == "kernel", 0, 1)
     names = encoded(columns["name"])
-    own = np.array([name == _METRIC or _is_own(name) for name in names.dictionary.to_pylist()], np.bool_)
-    overhead = own[names.indices.fill_null(0).to_numpy()]
+    is_overhead = np.array([name == _METRIC or _is_own(name) for name in names.dictionary.to_pylist()], np.bool_)
+    overhead = is_overhead[names.indices.fill_null(0).to_numpy()]
     stacks = columns.get("args.call_stack")
     if stacks is not None and not pa.types.is_primitive(stacks.type):  # a number is no stack
         stacks = encoded(stacks)

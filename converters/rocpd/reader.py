@@ -66,8 +66,8 @@ class Regions(TableReader):
         names = tables.strings.column(block, block.take("name_id"), required=True)
         kinds = kinds_of(common["event"].get("cat"), len(block))
         named = with_messages(names, common["event"].get("extdata"))
-        own = {"kind": kinds, "tid": common["place"]["tid"]}
-        return tables.spans(self.kind, block, own | common["columns"] | named)
+        typed = {"kind": kinds, "tid": common["place"]["tid"]}
+        return tables.spans(self.kind, block, typed | common["columns"] | named)
 
 
 class Samples:
@@ -125,9 +125,9 @@ def read_others(tables: Tables, kind: str) -> Iterator[Batch]:
         common = tables.take_common(block)
         device = tables.infos.device.of(common["place"]["agent"])
         names = tables.strings.column(block, block.take("name_id"))
-        own = {"kind": _OTHERS.get(kind, "range"), "name": kind if names is None else names, "device": device}
-        own["tid"] = common["place"]["tid"] if device is None else None
-        yield tables.spans(kind, block, own | common["columns"] | tables.places.stream(common["place"], device))
+        typed = {"kind": _OTHERS.get(kind, "range"), "name": kind if names is None else names, "device": device}
+        typed["tid"] = common["place"]["tid"] if device is None else None
+        yield tables.spans(kind, block, typed | common["columns"] | tables.places.stream(common["place"], device))
 
 
 def kinds_of(categories: pa.DictionaryArray | None, rows: int) -> pa.Array:

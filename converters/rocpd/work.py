@@ -160,9 +160,9 @@ class Allocations(TableReader):
         elif types is not None:
             common["columns"]["args.type"] = types
         size = self._bytes(types, block.get("address"), block.take("size"))
-        own = {"kind": "alloc", "name": names, "tid": common["place"]["tid"], "device": device, "bytes": size}
+        typed = {"kind": "alloc", "name": names, "tid": common["place"]["tid"], "device": device, "bytes": size}
         queues = {f"args.{name}_id": nonzero(common["place"][name]) for name in ("queue", "stream")}
-        return tables.spans(self.kind, block, own | common["columns"] | queues)
+        return tables.spans(self.kind, block, typed | common["columns"] | queues)
 
     def _bytes(self, types: pa.Array | None, address: pa.Array | None, size: pa.Array | None) -> pa.Array | None:
         """The allocated bytes, negative for a free."""

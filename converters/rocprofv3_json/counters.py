@@ -173,8 +173,8 @@ class Counters:
         for row in np.flatnonzero(
             pc.is_in(names, value_set=pa.array(list(MEANS), pa.string())).to_numpy(False)
         ).tolist():
-            found = mean_counter(names[row].as_py(), *engines.get(device[row].as_py(), (None, None)))
-            units[row] = count[row] if count[row] > 1 else found[1] if found else 0
+            mean = mean_counter(names[row].as_py(), *engines.get(device[row].as_py(), (None, None)))
+            units[row] = count[row] if count[row] > 1 else mean[1] if mean else 0
         return units
 
 
@@ -200,11 +200,11 @@ def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
                 and _is_small(value)
             ):
                 sums.setdefault(handle, []).append(float(value))
-        for handle, found in sums.items():
+        for handle, parts in sums.items():
             rows.append(row)
             handles.append(handle)
-            totals.append(sum(found))
-            counts.append(len(found))
+            totals.append(sum(parts))
+            counts.append(len(parts))
     return (
         np.array(rows, np.int64),
         np.array(handles, np.int64),

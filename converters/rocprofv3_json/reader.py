@@ -268,8 +268,8 @@ class _Reader:
 
 
 def _short(name: str, symbol: dict[str, Any]) -> str | None:
-    found = symbol.get("truncated_kernel_name")
-    return found if isinstance(found, str) and found and found != name else short_name(name)
+    short = symbol.get("truncated_kernel_name")
+    return short if isinstance(short, str) and short and short != name else short_name(name)
 
 
 def _small(value: object) -> int | None:

@@ -187,10 +187,10 @@ def _name(key: str) -> str:
 def column(values: list[object]) -> pa.Array:
     """A column of whole numbers, numbers, texts or booleans, else of JSON."""
     kinds = {type(value) for value in values} - {type(None)}
-    wanted = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     try:
-        if len(kinds) == 1 and (kind := kinds.pop()) in wanted:
-            return pa.array(values, wanted[kind])
+        if len(kinds) == 1 and (kind := kinds.pop()) in types:
+            return pa.array(values, types[kind])
         if not kinds:
             return pa.nulls(len(values), pa.int64())
     except (OverflowError, pa.ArrowInvalid):

@@ -167,13 +167,13 @@ def _float(digits: str) -> float | None:
 
 def _by_handle(value: object) -> dict[int, dict[str, Any]]:
     """The objects of a list, by the handle of their `id`."""
-    found: dict[int, dict[str, Any]] = {}
+    items: dict[int, dict[str, Any]] = {}
     for item in _objects(value):
         handle = item.get("id")
         handle = handle.get("handle") if isinstance(handle, dict) else handle
         if type(handle) is int:
-            found[handle] = item
-    return found
+            items[handle] = item
+    return items
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:

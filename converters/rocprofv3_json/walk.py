@@ -194,11 +194,11 @@ class Walk:
             return value
         at, depth = text.pos, 0
         while True:
-            found = text.search(_MARK, at)
-            mark = text.part(found, found + 1) if found >= 0 else b""
-            end = text.match(_MARK, found) if mark else text.end
-            if not mark or (mark == b'"' and end == found + 1):  # a text that continues after the window
-                at = found if mark else text.end
+            match = text.search(_MARK, at)
+            mark = text.part(match, match + 1) if match >= 0 else b""
+            end = text.match(_MARK, match) if mark else text.end
+            if not mark or (mark == b'"' and end == match + 1):  # a text that continues after the window
+                at = match if mark else text.end
                 if text.end - text.pos > _LARGEST or not text.more():
                     return None
                 continue
@@ -259,9 +259,9 @@ class Walk:
         text = self._text
         while True:
             if at < text.end:
-                found = text.search(boundary, at)
-                if found >= 0:
-                    return found + 1
+                match = text.search(boundary, at)
+                if match >= 0:
+                    return match + 1
                 at = max(at, text.end - 4096)
             if not text.more():
                 return text.end
@@ -282,8 +282,8 @@ class Walk:
             except RecursionError:
                 return None
             except msgspec.DecodeError as error:
-                found = _TRAILING.search(str(error))
-            at = int(found[1]) if found else 0
+                match = _TRAILING.search(str(error))
+            at = int(match[1]) if match else 0
             while (at := whole.rfind(b"]", 0, at)) > 0:
                 try:
                     rows = shape.decode(whole[: at + 1])
@@ -296,15 +296,15 @@ class Walk:
 
     def _salvaged(self, shape: Shape, end: int) -> list[object]:
         """Reads the records that begin before a position one by one; reports damaged ones."""
-        found = salvage(self._text, end)
-        rows, odd = _decodable(shape, [element for element in found.elements if element.startswith(b"{")])
+        salvaged = salvage(self._text, end)
+        rows, odd = _decodable(shape, [element for element in salvaged.elements if element.startswith(b"{")])
         if odd and not self._members_only:
             self._report.record(odd)
             self._report.issue("bad-record", f"before byte {self._text.pos}", "a value that can't be read", odd)
         if not self._members_only:
-            for repair in found.repairs:
+            for repair in salvaged.repairs:
                 self._report.issue(repair.kind, f"byte {repair.place}", repair.detail)
-            for loss in found.lost:
+            for loss in salvaged.lost:
                 self._report.record()
                 self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
         return rows

@@ -44,25 +44,25 @@ def probe(sample: Sample) -> Match | None:
         files = own_files(sample.listing)
         return Match(Score.DIALECT, f"contains texts of roctracer, such as {files[0]}") if files else None
     head = sample.head[:_HEAD]
-    if found := _LINE.search(head):
-        line = head.count(b"\n", 0, found.start()) + 1
+    if match := _LINE.search(head):
+        line = head.count(b"\n", 0, match.start()) + 1
         return Match(Score.DIALECT, f"has roctracer's times, process and thread (line {line})")
     return None
 
 
 def own_files(listing: Iterable[str]) -> list[str]:
     """Returns the files of a run in the order of reading; none for other content, or several folders with files."""
-    found, others = [], 0
+    files, others = [], 0
     for path in listing:
         if name := _FILE.fullmatch(path):
-            found.append((name["what"], name["folder"], path))
+            files.append((name["what"], name["folder"], path))
         else:
             others += 1
-    if others > len(found) // 2 or len({folder for _, folder, _ in found}) > 1:
+    if others > len(files) // 2 or len({folder for _, folder, _ in files}) > 1:
         return []
-    if not any(what in _ORDER for what, _, _ in found):
+    if not any(what in _ORDER for what, _, _ in files):
         return []
-    return [path for what, _, path in sorted(found, key=lambda file: (_rank(file[0]), file[2]))]
+    return [path for what, _, path in sorted(files, key=lambda file: (_rank(file[0]), file[2]))]
 
 
 def _rank(what: str) -> int:

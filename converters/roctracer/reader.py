@@ -142,9 +142,9 @@ class _Reading:
             return "bad-record", "neither a call nor work of a queue"
         return None
 
-    def _call(self, found: re.Match[str], times: dict[str, int]) -> None:
-        name, args = found["name"], found["args"]
-        pid = int(found["pid"])
+    def _call(self, match: re.Match[str], times: dict[str, int]) -> None:
+        name, args = match["name"], match["args"]
+        pid = int(match["pid"])
         stated = _ID.search(args)
         args = _ID.sub("", args)
         correlation = int(stated[1]) if stated else None
@@ -163,20 +163,20 @@ class _Reading:
             ts=times["ts"],
             dur=times["dur"],
             pid=pid,
-            tid=int(found["tid"]),
+            tid=int(match["tid"]),
             cat=cat,
             correlation=correlation,
             args=texts | more,
         )
 
-    def _work(self, found: re.Match[str], ids: re.Match[str], times: dict[str, int]) -> None:
-        label, number = found["name"], int(ids["id"])
+    def _work(self, match: re.Match[str], ids: re.Match[str], times: dict[str, int]) -> None:
+        label, number = match["name"], int(ids["id"])
         pid = int(ids["pid"]) if ids["pid"] else None
         kernel = self._kernels.get((pid, number))
         is_label = _LABEL.fullmatch(label) is not None
         kind = "kernel" if kernel is not None or not is_label else work_kind(label) or "kernel"
         name = kernel if kernel is not None else label
-        device = int(found["device"])
+        device = int(match["device"])
         self._gpus.add(device)
         self._rows.event(
             kind,
@@ -185,15 +185,15 @@ class _Reading:
             dur=times["dur"],
             pid=pid,
             device=device,
-            stream=int(found["queue"]),
+            stream=int(match["queue"]),
             correlation=number,
             copy_kind=copy_kind(label) if kind == "memcpy" else None,
             args={"name": label} if name != label else {},
         )
 
-    def _copy(self, found: re.Match[str], times: dict[str, int]) -> None:
-        number = int(found["id"])
-        pid = int(found["pid"]) if found["pid"] else None
+    def _copy(self, match: re.Match[str], times: dict[str, int]) -> None:
+        number = int(match["id"])
+        pid = int(match["pid"]) if match["pid"] else None
         known = (pid, number) in self._copying
         correlation, args = (number, {}) if known else (None, {"Index": number})
         place: dict[str, Any] = {"pid": pid, "track": "async copies", **times}
@@ -201,13 +201,13 @@ class _Reading:
 
     def _started_as(self, pid: int, number: str) -> list[tuple[int, _Open]]:
         """The open ranges of a number. Some versions write 0 for the number of every start: the only open one is it."""
-        own, unnumbered = (self._started.get((pid, one), []) for one in (number, "0"))
-        return own or (unnumbered if len(unnumbered) == 1 else [])
+        started, unnumbered = (self._started.get((pid, one), []) for one in (number, "0"))
+        return started or (unnumbered if len(unnumbered) == 1 else [])
 
-    def _mark(self, found: re.Match[str], at: int, lines: Lines) -> None:
-        what, pid, tid = found["what"], int(found["pid"]), int(found["tid"])
+    def _mark(self, match: re.Match[str], at: int, lines: Lines) -> None:
+        what, pid, tid = match["what"], int(match["pid"]), int(match["tid"])
         place: dict[str, Any] = {"pid": pid, "tid": tid, "cat": "roctx"}
-        one = _Open(at, found["text"])
+        one = _Open(at, match["text"])
         stack = self._stacks[pid, tid]
         begun: _Open | None = None
         if at >= _LATEST:
@@ -216,11 +216,11 @@ class _Reading:
         if what == _PUSH:
             stack.append(one)
         elif what == _START:
-            self._started[pid, found["id"] or ""].append((tid, one))
+            self._started[pid, match["id"] or ""].append((tid, one))
         elif what in (_POP, _STOP):
             if what == _POP:
                 begun = stack.pop() if stack else None
-            elif started := self._started_as(pid, found["id"] or ""):
+            elif started := self._started_as(pid, match["id"] or ""):
                 place["tid"], begun = started.pop()
             if begun is None or begun.at > at:
                 lines.skip("end-without-begin")

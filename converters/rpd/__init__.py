@@ -23,12 +23,12 @@ def probe(sample: Sample) -> Match | None:
     if sample.tables is None:
         return None
     names = {name.casefold() for name in sample.tables}
-    found = [name for name in ("rocpd_op", "rocpd_api") if name in names]
-    if len(found) == 2:
+    tables = [name for name in ("rocpd_op", "rocpd_api") if name in names]
+    if len(tables) == 2:
         return Match(Score.MAGIC, "is an SQLite database with rocpd_op and rocpd_api")
-    if found:
-        missing = "rocpd_api" if found == ["rocpd_op"] else "rocpd_op"
-        return Match(Score.NEAR, f"is an SQLite database with {found[0]}, but without {missing}")
+    if tables:
+        missing = "rocpd_api" if tables == ["rocpd_op"] else "rocpd_op"
+        return Match(Score.NEAR, f"is an SQLite database with {tables[0]}, but without {missing}")
     return None
 
 

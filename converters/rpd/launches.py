@@ -131,19 +131,19 @@ class Details:
         kernel = self._kernel.get(api) if self._kernel else {}
         copy = self._copy.get(api) if self._copy else {}
         kernel = {_SPELLED.get(name, name): column for name, column in kernel.items()}
-        found = {to: numbers(kernel.get(of)) for of, to in _DIMENSIONS.items()}
-        found["shared_memory"] = numbers(kernel.get("groupSegmentSize"))
-        found["bytes"] = numbers(copy.get("size"))
-        found["copy_kind"] = copy_kinds(numbers(copy.get("kind")))
-        found["kernelName_id"] = numbers(kernel.get("kernelName_id"))
+        columns = {to: numbers(kernel.get(of)) for of, to in _DIMENSIONS.items()}
+        columns["shared_memory"] = numbers(kernel.get("groupSegmentSize"))
+        columns["bytes"] = numbers(copy.get("size"))
+        columns["copy_kind"] = copy_kinds(numbers(copy.get("kind")))
+        columns["kernelName_id"] = numbers(kernel.get("kernelName_id"))
         code = self._code.get(numbers(kernel.get("codeObject_id"))) if self._code and kernel else {}
-        found["registers"] = numbers(code.get("vgpr"))
+        columns["registers"] = numbers(code.get("vgpr"))
         args = {key: kernel.get(key) for key in _OF_KERNEL} | {key: copy.get(key) for key in _OF_COPY}
         args["stream"] = _either(kernel.get("stream"), copy.get("stream"))
         args["sgpr"], args["fbar"] = code.get("sgpr"), code.get("fbar")
-        if copy.get("kind") is not None and found["copy_kind"] is not None:
-            args["kind"] = pc.if_else(found["copy_kind"].is_valid(), None, numbers(copy["kind"]))
-        known = {name: column for name, column in (found | arguments(args)).items() if column is not None}
+        if copy.get("kind") is not None and columns["copy_kind"] is not None:
+            args["kind"] = pc.if_else(columns["copy_kind"].is_valid(), None, numbers(copy["kind"]))
+        known = {name: column for name, column in (columns | arguments(args)).items() if column is not None}
         return self._in_blocks(known, names)
 
     def _in_blocks(self, known: dict[str, pa.Array], names: pa.Array | None) -> dict[str, pa.Array]:
@@ -168,11 +168,11 @@ def packets(signal: pa.Array | None) -> dict[str, pa.Array]:
     """Returns the launches in the signals of ops, as columns and `args.<key>`. Other signals are arguments."""
     if signal is None or not pa.types.is_string(signal.type):
         return arguments({"completionSignal": signal})
-    found = pc.extract_regex(signal, _PACKET)
-    if found.null_count == len(found):
+    groups = pc.extract_regex(signal, _PACKET)
+    if groups.null_count == len(groups):
         return arguments({"completionSignal": signal})
-    parts = {name: pc.struct_field(found, name) for name in ("hwq", *_DIMENSIONS.values())}
-    args = {"hwq": parts.pop("hwq"), "completionSignal": pc.if_else(found.is_valid(), None, signal)}
+    parts = {name: pc.struct_field(groups, name) for name in ("hwq", *_DIMENSIONS.values())}
+    args = {"hwq": parts.pop("hwq"), "completionSignal": pc.if_else(groups.is_valid(), None, signal)}
     sizes = {name: numbers(column) for name, column in parts.items()}
     for axis in "xyz":
         made = blocks_of(sizes[f"grid_{axis}"], sizes[f"block_{axis}"])
@@ -208,8 +208,8 @@ def _named(database: Database, names: Collection[str]) -> pa.Int64Array:
 
 def lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) -> Lookup | None:
     """Finds rows of a table by a key, None if there is no such table."""
-    found = database.like(table)
-    return Lookup(database, found[0], key, columns) if found and database.has(found[0], key) else None
+    tables = database.like(table)
+    return Lookup(database, tables[0], key, columns) if tables and database.has(tables[0], key) else None
 
 
 def numbered(block: Block) -> pa.Array:

@@ -231,11 +231,11 @@ class Calls(_Table):
 
 def _operators(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The arguments of operators; sizes are JSON, as PyTorch writes them into its ranges."""
-    found: dict[str, pa.Array | None] = {
+    operator_columns: dict[str, pa.Array | None] = {
         _OF_OPERATOR[key]: column if key == "sizes" else numbers(column) for key, column in columns.items()
     }
-    found["input_op_ids"] = columns.get("input_op_ids")
-    args = arguments(found)
+    operator_columns["input_op_ids"] = columns.get("input_op_ids")
+    args = arguments(operator_columns)
     sizes = args.pop("args.Input Dims", None)
     return args if sizes is None else args | {"args.Input Dims": mapped_words(sizes, _json, pa.binary())}
 
@@ -347,7 +347,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of the tables, one table after the other. Raises DamagedInput for an unreadable database."""
     with opened(source, conversion) as database:
         database.declare(whole=_WHOLE, texts=_TEXTS)
-        tables = {name: found for name in _TABLES for found in database.like(name)[:1]}
+        tables = {name: name_in_file for name in _TABLES for name_in_file in database.like(name)[:1]}
         if "rocpd_op" not in tables:
             tables.pop("rocpd_op_inputSignals", None)  # waits without ops: reported as unrecognised
         if not tables.keys() & {"rocpd_api", "rocpd_op"}:

@@ -145,10 +145,10 @@ class Layout:
         return [cells[0].removeprefix("card"), *cells[1:]] if self.tool == "rocm-smi" else cells
 
     def _of_entity(self, text: str) -> list[str] | None:
-        found = _ENTITY.match(text)
-        if not found:
+        match = _ENTITY.match(text)
+        if not match:
             return None
-        rest = text[found.end() :]
+        rest = text[match.end() :]
         cells = rest.split()
         if len(cells) != len(self.starts):
             cells = [text[start:end].strip() for start, end in zip(self.starts, (*self.starts[1:], None), strict=True)]
@@ -158,15 +158,15 @@ class Layout:
             cut = not cells[-1] and not text[-1:].isspace()
             if several or cut or "".join("".join(cells).split()) != "".join(rest.split()):
                 return None
-        return [found["gpu"] or "", found["link"] or found["other"] or "", *cells]
+        return [match["gpu"] or "", match["link"] or match["other"] or "", *cells]
 
 
 def layout_of(text: str, below: str) -> Layout | None:
     """The layout that the headings in a line declare, None for another line. `below` may have the units."""
     stamp = STAMP.match(text)
     if stamp and text[stamp.end() :].startswith("#"):
-        found = layout_of(text[stamp.end() :], below[stamp.end() :])
-        return found and replace(found, stamped=True)
+        layout = layout_of(text[stamp.end() :], below[stamp.end() :])
+        return layout and replace(layout, stamped=True)
     stripped = text.strip()
     if _ENTITIES.match(stripped):
         return _entities(text, below)
@@ -219,16 +219,16 @@ def _entities(text: str, below: str) -> Layout:
 
 def _heading(cell: str) -> tuple[str, str]:
     """The name and the unit of a heading."""
-    found = _UNIT.fullmatch(cell.strip())
-    name, unit = (found.group(1).rstrip(), found.group(2).strip()) if found else (cell.strip(), "")
+    match = _UNIT.fullmatch(cell.strip())
+    name, unit = (match.group(1).rstrip(), match.group(2).strip()) if match else (cell.strip(), "")
     return name, "C" if unit.lower().startswith("celsius") else unit
 
 
 def _column(name: str, unit: str) -> Column:
     key = name.lower()
-    if found := _REASON.fullmatch(key):
-        role = {"active": "mask", "supported": "fact"}.get(found.group(1), "reason")
-        return Column(found.group(1), role=role) if role == "reason" else Column(name, role=role)
+    if match := _REASON.fullmatch(key):
+        role = {"active": "mask", "supported": "fact"}.get(match.group(1), "reason")
+        return Column(match.group(1), role=role) if role == "reason" else Column(name, role=role)
     return Column(name, unit, "reasons" if key in _THROTTLED else _ROLES.get(key, "figure"))
 
 

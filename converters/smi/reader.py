@@ -131,10 +131,10 @@ class SmiLog(LineReader):
     def _json(self, line: Line) -> Problem | None:
         """Adds the readings of a line of rocm-smi --json: an object for each device, with texts by heading."""
         try:
-            found = msgspec.json.decode(line.text, type=dict[str, dict[str, str]])
+            cards = msgspec.json.decode(line.text, type=dict[str, dict[str, str]])
         except (msgspec.DecodeError, RecursionError):
             return "bad-record", "no readings of rocm-smi"
-        for card, readings in found.items():
+        for card, readings in cards.items():
             if card.startswith("card"):
                 cells = [card.removeprefix("card"), *(text.strip() for text in readings.values())]
                 self._untimed(rocm(("device", *readings)), cells, line)
@@ -175,35 +175,39 @@ class SmiLog(LineReader):
         """The device and process of a row; adds what it is the first row to tell of them."""
         key = (layout.told, *(cells[index] for index in layout.telling))
         if key not in self._places:
-            found = {role: cells[index] for role, index in layout.places.items() if not _is_absent(cells[index])}
-            device, pid = self._device(found), found.get("pid", "")
-            part = f"tile {found['tile']}" if "tile" in found else found.get("part")
-            place = _Place(device, int(pid) if _NUMBER.fullmatch(pid) else None, found.get("type"), part)
-            self._tell(layout, cells, found, place)
+            cells_by_role = {
+                role: cells[index] for role, index in layout.places.items() if not _is_absent(cells[index])
+            }
+            device, pid = self._device(cells_by_role), cells_by_role.get("pid", "")
+            part = f"tile {cells_by_role['tile']}" if "tile" in cells_by_role else cells_by_role.get("part")
+            place = _Place(device, int(pid) if _NUMBER.fullmatch(pid) else None, cells_by_role.get("type"), part)
+            self._tell(layout, cells, cells_by_role, place)
             self._places[key] = place
         return self._places[key]
 
-    def _tell(self, layout: Layout, cells: list[str], found: dict[str, str], place: _Place) -> None:
+    def _tell(self, layout: Layout, cells: list[str], cells_by_role: dict[str, str], place: _Place) -> None:
         """Adds the facts of a row on its device and its process."""
-        if place.pid is not None and "command" in found:
-            self._rows.fact("process", pid=place.pid, name=found["command"])
+        if place.pid is not None and "command" in cells_by_role:
+            self._rows.fact("process", pid=place.pid, name=cells_by_role["command"])
         if place.device is None:
             return
         facts: dict[str, Any] = {"vendor": layout.maker}
-        told = zip(layout.columns, cells, strict=True)
-        facts |= {column.name: cell for column, cell in told if column.role == "fact" and not _is_absent(cell)}
-        facts |= {role: found[role] for role in ("uuid", "bus_id") if role in found}
-        memory = cell_quantity(found.get("memory", ""))
+        cells_of_columns = zip(layout.columns, cells, strict=True)
+        facts |= {
+            column.name: cell for column, cell in cells_of_columns if column.role == "fact" and not _is_absent(cell)
+        }
+        facts |= {role: cells_by_role[role] for role in ("uuid", "bus_id") if role in cells_by_role}
+        memory = cell_quantity(cells_by_role.get("memory", ""))
         if memory and memory.number.is_finite():
             unit = memory.unit or layout.columns[layout.places["memory"]].unit
             facts["memory"] = int(to_base(memory.number, unit)[1])
-        self._rows.fact("device", device=place.device, name=found.get("name"), facts=facts)
+        self._rows.fact("device", device=place.device, name=cells_by_role.get("name"), facts=facts)
 
-    def _device(self, found: dict[str, str]) -> int | None:
+    def _device(self, cells_by_role: dict[str, str]) -> int | None:
         """The number of the device, else its place in the order of the uuids or bus ids, None if nothing tells."""
-        if _NUMBER.fullmatch(found.get("device", "")):
-            return int(found["device"])
-        identity = found.get("device") or found.get("uuid") or found.get("bus_id")
+        if _NUMBER.fullmatch(cells_by_role.get("device", "")):
+            return int(cells_by_role["device"])
+        identity = cells_by_role.get("device") or cells_by_role.get("uuid") or cells_by_role.get("bus_id")
         return None if identity is None else self._ordinals[identity]
 
 
@@ -217,11 +221,11 @@ def _figures(
         if _is_absent(text):
             continue
         name = f"{column.name}[{index}]" if len(texts) > 1 else column.name
-        found = cell_quantity(text.strip("()"))
-        if found and found.number.is_finite():
-            unit, value = to_base(found.number, found.unit or column.unit)
+        quantity = cell_quantity(text.strip("()"))
+        if quantity and quantity.number.is_finite():
+            unit, value = to_base(quantity.number, quantity.unit or column.unit)
             yield name, {"": None, "Mhz": "MHz"}.get(unit, unit), value
-        elif not found and not items:
+        elif not quantity and not items:
             states[place.named(name), text] = None
 
 

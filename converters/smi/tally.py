@@ -30,12 +30,12 @@ class Tally:
     def add(self, place: dict[str, Any], name: str, unit: str | None, value: Decimal) -> None:
         """Adds the reading of a figure."""
         key = (*place.items(), name, unit)
-        found = self._figures.get(key)
-        if found is None:
+        figures = self._figures.get(key)
+        if figures is None:
             self._figures[key] = _Readings(1, value, value, value)
             return
-        found.count, found.total = found.count + 1, found.total + value
-        found.least, found.greatest = min(found.least, value), max(found.greatest, value)
+        figures.count, figures.total = figures.count + 1, figures.total + value
+        figures.least, figures.greatest = min(figures.least, value), max(figures.greatest, value)
 
     def add_states(self, place: dict[str, Any], states: Iterable[State], *, known: bool) -> None:
         """Adds the states that one reading has; if `known`, only those that another reading has had."""
@@ -46,9 +46,9 @@ class Tally:
 
     def finish(self) -> None:
         """Adds a summary for each figure, and one for each state: how many readings had it."""
-        for (*place, name, unit), found in self._figures.items():
-            avg = float(found.total / found.count)
-            figures = {"avg": avg, "min": float(found.least), "max": float(found.greatest), "count": found.count}
+        for (*place, name, unit), figure in self._figures.items():
+            avg = float(figure.total / figure.count)
+            figures = {"avg": avg, "min": float(figure.least), "max": float(figure.greatest), "count": figure.count}
             self._rows.summary("metric", name, metric=name, unit=unit, **dict(place), **figures)
         for (*place, track, name), times in self._states.items():
             self._rows.summary("metric", name, metric=track, unit="count", value=float(times), **dict(place))

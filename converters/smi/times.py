@@ -49,15 +49,15 @@ class Times:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[str, int | None]:
-    if found := _DATED.fullmatch(text):
-        year, month, day, daytime, fraction = found.groups()
+    if match := _DATED.fullmatch(text):
+        year, month, day, daytime, fraction = match.groups()
         return "dated", unix_ns(f"{year}-{month}-{day} {daytime}", fraction)
-    if found := _DAYTIME.fullmatch(text):
-        *parts, fraction = found.groups()
+    if match := _DAYTIME.fullmatch(text):
+        *parts, fraction = match.groups()
         hours, minutes, seconds = (int(part) for part in parts)
         if hours > 23 or minutes > 59 or seconds > 60:
             return "", None
         return "daytime", (hours * 3600 + minutes * 60 + seconds) * 10**9 + decimals_ns(fraction)
-    if found := _UNIX.fullmatch(text):
-        return "unix", int(found[1]) * 10**9 + decimals_ns(found[2])
+    if match := _UNIX.fullmatch(text):
+        return "unix", int(match[1]) * 10**9 + decimals_ns(match[2])
     return "", None

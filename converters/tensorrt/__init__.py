@@ -48,16 +48,16 @@ _ORDER = ("graph", "profile", "timing")
 def probe(sample: Sample) -> Match | None:
     """MAGIC for an export, DIALECT for a log, NEAR for facts about a run and for a log without times."""
     if sample.listing is not None:
-        own = own_files(sample.listing)
-        return Match(Score.DIALECT, f"contains the exports of a run of trtexec: {', '.join(own)}") if own else None
+        files = own_files(sample.listing)
+        return Match(Score.DIALECT, f"contains the exports of a run of trtexec: {', '.join(files)}") if files else None
     head = utf8_head(sample)
     if sample.is_json:
         return _json(head)
     if b"=== P" not in head and not any(word in head[:_BEGIN] for word in _BEGINNINGS):
         return None
     text = sample.text or ""
-    if found := _TITLE.search(text):
-        return Match(Score.DIALECT, f"has trtexec's title '{found[0]}'")
+    if match := _TITLE.search(text):
+        return Match(Score.DIALECT, f"has trtexec's title '{match[0]}'")
     if _LINES[0] in text and "Throughput: " in text:
         return Match(Score.DIALECT, "has the performance summary of trtexec")
     if "runs - GPU latency: " in text or (_RUN in text and any(line in text for line in _LINES)):
@@ -81,9 +81,9 @@ def _json(head: bytes) -> Match | None:
 
 def own_files(listing: Iterable[str]) -> dict[str, str]:
     """Returns what -> file of a folder with one run; nothing for another folder, or one with several runs."""
-    found = [match for path in listing if (match := _NAME.fullmatch(path))]
-    files = {match["what"]: match[0] for match in found}
-    one = len({match["run"] for match in found}) == 1 and len(files) == len(found)
+    matches = [match for path in listing if (match := _NAME.fullmatch(path))]
+    files = {match["what"]: match[0] for match in matches}
+    one = len({match["run"] for match in matches}) == 1 and len(files) == len(matches)
     return {what: files[what] for what in _ORDER if what in files} if one and len(files) > 1 else {}
 
 

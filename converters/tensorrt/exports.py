@@ -86,8 +86,8 @@ class Queries:
     def add(self, where: str, query: dict[str, Any]) -> bool:
         """Adds a query or reports why it can't be read. Always True: the query is accounted for."""
         try:
-            slices = [found for phase in _PHASES if (found := self._slice(phase, query, where))]
-            if not any(found.phase.name == "GPU compute" for found in slices):
+            slices = [slice_ for phase in _PHASES if (slice_ := self._slice(phase, query, where))]
+            if not any(slice_.phase.name == "GPU compute" for slice_ in slices):
                 raise _Bad("bad-record", "no start or no duration of the computation")
         except _Bad as bad:
             kind, detail = bad.args
@@ -98,13 +98,13 @@ class Queries:
             self._rows.fact("device", device=0, facts={"api": "cuda", "vendor": "NVIDIA"})
             self._known = True
         self._correlation += 1
-        for found in slices:
-            self._event(found, query)
+        for slice_ in slices:
+            self._event(slice_, query)
         self._report.used()
         return True
 
-    def _event(self, found: _Slice, query: dict[str, Any]) -> None:
-        phase, args = found.phase, dict(found.args)
+    def _event(self, part: _Slice, query: dict[str, Any]) -> None:
+        phase, args = part.phase, dict(part.args)
         place: dict[str, Any] = {"track": phase.name, "copy_kind": phase.copy_kind}
         if phase.kind != "api":
             place["device"] = 0
@@ -113,14 +113,14 @@ class Queries:
         if phase.kind == "graph":
             others = {key: value for key, value in query.items() if key not in _KEYS}
             args |= {key: plain_value(value) for key, value in others.items()}
-        ts = found.ts
+        ts = part.ts
         limit = self._ends.get(phase.name, ts)
         timing = "measured"
         if ts < limit <= ts + _step(query[phase.start]):
             args[phase.start] = float(query[phase.start])
             ts, timing = limit, "derived"
-        self._ends[phase.name] = ts + found.dur
-        self._rows.event(phase.kind, phase.name, ts=ts, dur=found.dur, timing=timing, args=args, **place)
+        self._ends[phase.name] = ts + part.dur
+        self._rows.event(phase.kind, phase.name, ts=ts, dur=part.dur, timing=timing, args=args, **place)
 
     def _slice(self, phase: _Phase, query: dict[str, Any], where: str) -> _Slice | None:
         """The slice of a phase; None if the query doesn't have it or nothing was copied. Raises _Bad."""
@@ -294,11 +294,11 @@ class _Exports:
             place["stream"] = args.pop("StreamId")
         if isinstance(args.get("LayerType"), str):
             place["cat"] = args.pop("LayerType")
-        found = _Description(name, place, args)
+        description = _Description(name, place, args)
         if self._join:
-            self._waiting.setdefault(name, deque()).append(found)
+            self._waiting.setdefault(name, deque()).append(description)
         else:
-            self._note(found)
+            self._note(description)
         return True
 
     def _note(self, layer: _Description) -> None:
@@ -322,16 +322,16 @@ class _Exports:
 
 def _repaired(text: str) -> dict[str, Any] | None:
     """Reads an object of a profile whose name contains quotes or backslashes as they are; None for other text."""
-    found = _UNESCAPED.fullmatch(text.strip().lstrip(","))
-    if not found:
+    match = _UNESCAPED.fullmatch(text.strip().lstrip(","))
+    if not match:
         return None
     figures: dict[str, Any] = {}
-    for key, digits in _FIGURE.findall(found["rest"]):
+    for key, digits in _FIGURE.findall(match["rest"]):
         try:
             figures[key] = Decimal(digits)
         except ArithmeticError:
             return None
-    return {"name": found["name"], **figures}
+    return {"name": match["name"], **figures}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -349,9 +349,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 def _in_order(folder: Source, conversion: Conversion) -> Iterator[tuple[str, Source]]:
     """Yields the files in the order in which they are read, each with its name; reports the other ones."""
     listing = folder.sample().listing or ()
-    own = own_files(listing)
+    files = own_files(listing)
     for path in listing:
-        if path not in own.values():
+        if path not in files.values():
             conversion.report.issue("no-trace", path)
-    for path in own.values():
+    for path in files.values():
         yield path, file_in(folder, path)

@@ -42,8 +42,8 @@ def milliseconds(value: Any) -> float | None:
     """Returns ms as ns; None for anything but a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         return None
-    found = cell_quantity(str(value))
-    return float(found.number * 10**6) if found and not found.unit and found.number.is_finite() else None
+    quantity = cell_quantity(str(value))
+    return float(quantity.number * 10**6) if quantity and not quantity.unit and quantity.number.is_finite() else None
 
 
 _RUN = re.compile(r"&&&& (?:RUNNING|PASSED|FAILED|WAIVED) TensorRT\.trtexec(?: \[TensorRT v(\d+)\])?[^#]{0,40}# ?(.*)")
@@ -73,19 +73,19 @@ class About:
 
     def takes(self, text: str) -> bool:
         """Whether the line is a fact; keeps it."""
-        if found := _RUN.match(text):
-            if found[1]:
-                self._source.setdefault("build", found[1])
-            self._source.setdefault("command", found[2].strip())
+        if match := _RUN.match(text):
+            if match[1]:
+                self._source.setdefault("build", match[1])
+            self._source.setdefault("command", match[2].strip())
             return True
-        if found := _VERSION.fullmatch(text):
-            self._source["version"] = found[1]
+        if match := _VERSION.fullmatch(text):
+            self._source["version"] = match[1]
             return True
         if not self.section.endswith((" Options", "Device Information")) or text.startswith("[TRT]"):
             return False
-        if found := _LISTED.fullmatch(text.strip()):
-            facts = {"uuid": found["uuid"]}
-            self._rows.fact("device", device=int(found["number"]), name=found["name"], facts=facts)
+        if match := _LISTED.fullmatch(text.strip()):
+            facts = {"uuid": match["uuid"]}
+            self._rows.fact("device", device=int(match["number"]), name=match["name"], facts=facts)
             return True
         fact = _FACT.fullmatch(text.strip())
         if not fact:
@@ -170,9 +170,9 @@ class TrtexecLog(LineReader):
         self._figures: dict[str, dict[str, Any]] = {}
 
     def take(self, line: Line) -> None:
-        found = PREFIX.match(line.text)
-        text = line.text[found.end() :] if found else line.text
-        level = found[0][-3:-1].strip("[] ") if found and "[" in found[0] else ""
+        match = PREFIX.match(line.text)
+        text = line.text[match.end() :] if match else line.text
+        level = match[0][-3:-1].strip("[] ") if match and "[" in match[0] else ""
         if self._order and self._layer(text):
             return
         self._order = []
@@ -196,10 +196,10 @@ class TrtexecLog(LineReader):
 
     def _title(self, text: str) -> bool:
         """A title, or the headings of the profile."""
-        if found := _PROFILE.search(text):
-            self._iterations, self._open = int(found[1]), True
-        elif found := _TITLE.fullmatch(text):
-            self._about.section = found[1]
+        if match := _PROFILE.search(text):
+            self._iterations, self._open = int(match[1]), True
+        elif match := _TITLE.fullmatch(text):
+            self._about.section = match[1]
         elif not self._headings(text):
             return False
         self._close_group()
@@ -207,7 +207,7 @@ class TrtexecLog(LineReader):
         return True
 
     def _headings(self, text: str) -> bool:
-        order = [found.lastgroup or "" for found in _HEADING.finditer(text)]
+        order = [match.lastgroup or "" for match in _HEADING.finditer(text)]
         known = len(set(order)) == len(order) and {"total", "percent", "name"} <= set(order)
         if not known or _HEADING.sub("", text).strip() or order.index("name") not in (0, len(order) - 1):
             return False
@@ -218,14 +218,14 @@ class TrtexecLog(LineReader):
     def _layer(self, text: str) -> bool:
         """A row of the profile; False for another line, which ends it."""
         last = self._lines.peek() is None
-        found = self._cells(text)
+        cells = self._cells(text)
         short = self._order[0] == "name" and len(text.rstrip()) < self._width
-        if found is None or (last and short):
+        if cells is None or (last and short):
             if last and self._open and text.strip():
                 self._lines.skip("cut", "the last row is cut off")
                 return True
             return False
-        name, figures = found
+        name, figures = cells
         kind, way = ("total", None) if name == "Total" else kind_of(name)
         place: dict[str, Any] = {"table": self._tables, "scope": ["Profile"], "copy_kind": way}
         place["percent"] = float(figures.pop("percent"))
@@ -257,35 +257,35 @@ class TrtexecLog(LineReader):
 
     def _run(self, text: str, line: Line) -> bool:
         """A line with figures of the run."""
-        if found := _AVERAGE.fullmatch(text) or _OLD_AVERAGE.fullmatch(text):
-            self._average(found)
-        elif found := _QUERIES.fullmatch(text):
-            total = _time(found["time"], found["unit"])
-            self._metric(found["name"], unit="ns", total=total, count=int(found["count"]))
-        elif found := _TOTAL.fullmatch(text):
-            self._total(found["name"], found["value"], found["unit"])
-        elif found := _STATISTICS.fullmatch(text):
+        if match := _AVERAGE.fullmatch(text) or _OLD_AVERAGE.fullmatch(text):
+            self._average(match)
+        elif match := _QUERIES.fullmatch(text):
+            total = _time(match["time"], match["unit"])
+            self._metric(match["name"], unit="ns", total=total, count=int(match["count"]))
+        elif match := _TOTAL.fullmatch(text):
+            self._total(match["name"], match["value"], match["unit"])
+        elif match := _STATISTICS.fullmatch(text):
             if self._lines.peek() is None and not text.rstrip().endswith(" ms"):
                 self._lines.skip("cut", "the figures break off")
                 return True
             figures: dict[str, Any] = {}
-            for figure in _FIGURE.finditer(found["figures"]):
+            for figure in _FIGURE.finditer(match["figures"]):
                 _put(figures, figure["at"] or figure["name"], figure["value"], "ms")
-            self._metric(found["name"], **figures)
+            self._metric(match["name"], **figures)
         else:
             return False
         self._lines.used()
         return True
 
-    def _average(self, found: re.Match[str]) -> None:
-        parts = {"Host latency": found["host"]}
-        fields = found.groupdict()
+    def _average(self, match: re.Match[str]) -> None:
+        parts = {"Host latency": match["host"]}
+        fields = match.groupdict()
         if fields.get("more"):
             parts |= {part[1]: part[2] for part in _PART.finditer(fields["more"])}
         if fields.get("percentile"):
             parts[f"percentile({fields['at']}%)"] = fields["percentile"]
-        common: dict[str, Any] = {"unit": "ns", "count": int(found["count"]), "scope": ["Trace averages"]}
-        head = self._rows.summary("metric", "GPU latency", avg=_time(found["gpu"], "ms"), **common)
+        common: dict[str, Any] = {"unit": "ns", "count": int(match["count"]), "scope": ["Trace averages"]}
+        head = self._rows.summary("metric", "GPU latency", avg=_time(match["gpu"], "ms"), **common)
         for name, value in parts.items():
             self._rows.summary("metric", name, avg=_time(value, "ms"), parent=head, **common)
 
@@ -302,22 +302,22 @@ class TrtexecLog(LineReader):
 
     def _grouped(self, text: str) -> bool:
         """Lines of TensorRT 7: the heading of a group, or a figure below it."""
-        if found := _GROUP.fullmatch(text):
+        if match := _GROUP.fullmatch(text):
             self._close_group()
-            self._group = found["name"]
+            self._group = match["name"]
             self._lines.structure()
             return True
-        found = _GROUP_LINE.fullmatch(text) if self._group else None
-        if not found:
+        match = _GROUP_LINE.fullmatch(text) if self._group else None
+        if not match:
             return False
-        name = found["name"]
+        name = match["name"]
         if name in ("throughput", "walltime", "total compute time"):
-            self._total(name, found["value"], found["unit"])
+            self._total(name, match["value"], match["unit"])
         else:
-            key = found["at"] or name
-            _put(self._figures.setdefault(self._group, {}), key, found["value"], found["unit"])
-            if found["end"]:
-                _put(self._figures.setdefault("End to end", {}), key, found["end"], "ms")
+            key = match["at"] or name
+            _put(self._figures.setdefault(self._group, {}), key, match["value"], match["unit"])
+            if match["end"]:
+                _put(self._figures.setdefault("End to end", {}), key, match["end"], "ms")
         self._lines.used()
         return True
 
@@ -338,7 +338,7 @@ def _put(figures: dict[str, Any], key: str, value: str, unit: str) -> None:
 
 def _time(text: str, unit: str) -> float | None:
     """Returns a time in ns; None if it isn't a finite number."""
-    found = quantity(text)
-    if not found or found.unit or not found.number.is_finite() or abs(found.number.adjusted()) > 18:
+    parsed = quantity(text)
+    if not parsed or parsed.unit or not parsed.number.is_finite() or abs(parsed.number.adjusted()) > 18:
         return None
-    return float(found.number * (10**9 if unit == "s" else 10**6))
+    return float(parsed.number * (10**9 if unit == "s" else 10**6))

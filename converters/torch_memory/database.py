@@ -50,8 +50,8 @@ def read_database(source: Source, conversion: Conversion, remedy: str) -> dict[s
             blocks[block.pop("segment_id", None)].append(block)
         segments = []
         for segment in reading.rows("segments", id_="id"):
-            own = segment["blocks"] = blocks.pop(segment.pop("id"), [])
-            segments.append(_sizes(own) | segment)
+            blocks_of_segment = segment["blocks"] = blocks.pop(segment.pop("id"), [])
+            segments.append(_sizes(blocks_of_segment) | segment)
         database.report_others(_TABLES)
     lost = [block for several in blocks.values() for block in several]  # of segments that aren't there
     if lost:
@@ -73,21 +73,21 @@ class _Reading:
         if name is None:
             return
         columns = [one for one in self._database.tables[name] if one.casefold() != "id" or id_]
-        wanted = ", ".join(map(quoted_name, columns))
+        columns_sql = ", ".join(map(quoted_name, columns))
         last: int | None = None
         while True:
             after = "" if last is None else f" WHERE _rowid_ > {last}"
-            sql = f"SELECT _rowid_, {wanted} FROM {quoted_name(name)}{after} ORDER BY _rowid_ LIMIT {_ROWS}"
-            found = self._database.query(name, sql)
-            for _, *values in found:
+            sql = f"SELECT _rowid_, {columns_sql} FROM {quoted_name(name)}{after} ORDER BY _rowid_ LIMIT {_ROWS}"
+            records = self._database.query(name, sql)
+            for _, *values in records:
                 self._use(_ROW)
                 row = {key.casefold(): value for key, value in zip(columns, values, strict=True) if value is not None}
                 if "frames" in row:
                     row["frames"] = self._stack(row["frames"], name)
                 yield row
-            if len(found) < _ROWS:
+            if len(records) < _ROWS:
                 return
-            last = found[-1][0]
+            last = records[-1][0]
 
     def _stack(self, text: Any, table: str) -> Any:
         """The frames in a text; None where it has none."""

@@ -88,8 +88,8 @@ def read_snapshot(source: Source, conversion: Conversion) -> Snapshot:
         raise DamagedInput(what, path=source.path, expected=_EXPECTED, remedy=_REMEDY)
     note_unknown_members(value, _MEMBERS, report)
     each = value.get("device_traces")
-    found = each.items() if isinstance(each, dict) else enumerate(_list(value, "device_traces"))
-    traces = {device: _entries(trace) for device, trace in found if type(device) is int}
+    devices = each.items() if isinstance(each, dict) else enumerate(_list(value, "device_traces"))
+    traces = {device: _entries(trace) for device, trace in devices if type(device) is int}
     last = traces[max(traces)] if is_cut and traces else []
     if last and last[-1] is None:
         last.pop()  # the entry that was cut
@@ -105,9 +105,9 @@ def read_snapshot(source: Source, conversion: Conversion) -> Snapshot:
 
 def _of_page(text: bytes, path: str) -> io.BytesIO:
     """The pickle in a page of torch.cuda._memory_viz, also of one that is cut."""
-    found = _IN_PAGE.search(text)
+    match = _IN_PAGE.search(text)
     try:
-        encoded = found["pickle"] if found else b""
+        encoded = match["pickle"] if match else b""
         pickle = base64.b64decode(encoded[: len(encoded) // 4 * 4])
     except binascii.Error:
         pickle = b""
@@ -129,8 +129,8 @@ def _json(text: bytes, path: str, report: Report) -> Any:
 
 
 def _list(value: dict[str, Any], key: str) -> list[Any]:
-    found = value.get(key)
-    return found if isinstance(found, list) else []
+    entries = value.get(key)
+    return entries if isinstance(entries, list) else []
 
 
 def _entries(trace: Any) -> list[Entry | None]:
@@ -141,13 +141,13 @@ def _compact(items: list[Any]) -> list[Any]:
     """Entries in place of their dicts, which take four times the memory. The memo keeps the dicts, emptied."""
     if not items or type(items[0]) is not dict or "action" not in items[0]:
         return items
-    found: list[Any] = []
+    entries: list[Any] = []
     for item in items:
         entry = _entry(item)
-        found.append(entry)
+        entries.append(entry)
         if entry is not None:
             item.clear()
-    return found
+    return entries
 
 
 def _entry(value: Any) -> Entry | None:
@@ -303,17 +303,17 @@ class _SnapshotReader:
 
     def annotations(self) -> None:
         """Adds the starts and ends of ranges that a program marked."""
-        for number, found in enumerate(self._snapshot.annotations):
+        for number, annotation in enumerate(self._snapshot.annotations):
             self._report.record()
-            time = as_int64(found.get("time_us")) if isinstance(found, dict) else None
+            time = as_int64(annotation.get("time_us")) if isinstance(annotation, dict) else None
             if time is None or abs(time) >= 1 << 52:
                 self._report.issue("bad-record", f"annotation {number}", "it has no time")
                 continue
-            name = found.get("name")
-            args = {key: value for key, value in found.items() if key not in ("name", "time_us", "device")}
+            name = annotation.get("name")
+            args = {key: value for key, value in annotation.items() if key not in ("name", "time_us", "device")}
             args = {str(key): value for key, value in args.items() if is_small(value)}
             name = name if isinstance(name, str) and name else "annotation"
-            self.rows.event("instant", name, ts=time * 1000, device=_device(found), args=args)
+            self.rows.event("instant", name, ts=time * 1000, device=_device(annotation), args=args)
             self._report.used()
 
     def segments(self) -> None:
@@ -381,20 +381,20 @@ class _SnapshotReader:
 def _effects(trace: list[Entry | None]) -> dict[int, str]:
     """Entries that do what another action does: a free_completed whose request is missing frees what is allocated."""
     allocated: set[int | None] = set()
-    found: dict[int, str] = {}
+    effects: dict[int, str] = {}
     for number, entry in enumerate(trace):
         if entry is None:
             continue
         if entry.action == "alloc":
             allocated.add(entry.addr)
         elif entry.action == "free_completed" and entry.addr in allocated:
-            found[number] = "free"
+            effects[number] = "free"
             allocated.discard(entry.addr)
         elif entry.action in ("free_requested", "free"):
             allocated.discard(entry.addr)
-    return found
+    return effects
 
 
-def _device(found: dict[str, Any]) -> int | None:
-    device = found.get("device")
+def _device(entry: dict[str, Any]) -> int | None:
+    device = entry.get("device")
     return device if type(device) is int and 0 <= device < 1 << 31 else None

@@ -76,12 +76,12 @@ class Grid:
 
 def grid_of(line: str) -> Grid | None:
     """Returns the columns that a line of headings declares, None for another line."""
-    found = REPORT.search(line) or DEBUG.search(line)
-    if not found:
+    match = REPORT.search(line) or DEBUG.search(line)
+    if not match:
         return None
-    right = line[found.start() :].startswith(NAME + " ")
+    right = line[match.start() :].startswith(NAME + " ")
     text = line.encode() if right else line.encode("ascii", "replace")
-    words = list(_HEADING.finditer(text, len(line[: found.start()].encode())))
+    words = list(_HEADING.finditer(text, len(line[: match.start()].encode())))
     names = tuple(word[0].decode(errors="replace") for word in words)
     return Grid(names, tuple(word.start() for word in words), tuple(word.end() for word in words), right)
 

@@ -80,16 +80,16 @@ class Calls:
     def _device(self, args: dict[str, Any]) -> int | None:
         """Takes the device from the arguments; None for the host, whose name stays there."""
         name = args.get("Device")
-        found = _DEVICE.fullmatch(name) if isinstance(name, str) else None
-        if not found or found["api"] in _HOST or not isinstance(name, str):
+        match = _DEVICE.fullmatch(name) if isinstance(name, str) else None
+        if not match or match["api"] in _HOST or not isinstance(name, str):
             return None
         del args["Device"]
         if name not in self._devices:
-            number = int(found["number"])
+            number = int(match["number"])
             while number in self._devices.values():
                 number += 1
             self._devices[name] = number
-            self._rows.fact("device", device=number, name=name, facts={"api": found["api"]})
+            self._rows.fact("device", device=number, name=name, facts={"api": match["api"]})
         return self._devices[name]
 
 
@@ -102,8 +102,8 @@ def microseconds(value: Any) -> float | None:
 def _finite(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         return None
-    found = cell_quantity(str(value))
-    return found.number if found and not found.unit and found.number.is_finite() else None
+    quantity = cell_quantity(str(value))
+    return quantity.number if quantity and not quantity.unit and quantity.number.is_finite() else None
 
 
 _RULE = re.compile(r"[ #>/*]*-[- ]*")
@@ -234,8 +234,8 @@ class _Text(LineReader):
         if text.strip() == "Configuration":
             self._configuration = self._configuration or {}
             self._lines.structure()
-        elif self._configuration is not None and (found := _CONFIGURATION.fullmatch(text.rstrip())):
-            self._configuration[found["key"]] = found["value"]
+        elif self._configuration is not None and (match := _CONFIGURATION.fullmatch(text.rstrip())):
+            self._configuration[match["key"]] = match["value"]
             self._lines.became("catalog")
 
 
@@ -249,16 +249,16 @@ def _is_whole(cells: dict[str, str], metrics: dict[str, Any], last: bool) -> boo
 
 def _text_metrics(cells: dict[str, str], report: bool) -> dict[str, Any]:
     """The metrics of a printed row under the names of a report."""
-    found = {_DEBUG_FIELDS.get(heading, heading): cell for heading, cell in cells.items()}
+    by_heading = {_DEBUG_FIELDS.get(heading, heading): cell for heading, cell in cells.items()}
     read = _separated if report else _number
     texts = (NAME, "Device", "Argument Shapes", "Hash", "Ops", "Shape", "Measurements(us)")
-    return {key: cell if key in texts else read(cell) for key, cell in found.items() if cell not in ("", "-")}
+    return {key: cell if key in texts else read(cell) for key, cell in by_heading.items() if cell not in ("", "-")}
 
 
 def _separated(cell: str) -> Any:
     """The number in a cell whose thousands are separated as in any locale, else its text."""
-    if found := _SEPARATED.fullmatch(cell):
-        return Decimal(_MARKS.sub("", found["whole"]) + "." + found["part"])
+    if match := _SEPARATED.fullmatch(cell):
+        return Decimal(_MARKS.sub("", match["whole"]) + "." + match["part"])
     if _THOUSANDS.fullmatch(cell):
         return int(_MARKS.sub("", cell))
     return _number(cell)
@@ -326,8 +326,8 @@ def _value(cell: Any) -> Any:
 
 def _device(name: str, metrics: Any) -> dict[str, Any]:
     """The metrics of a device, as those of a call named Total."""
-    found = _metrics(metrics) if isinstance(metrics, dict) else {}
-    return {"Device": name} | found | {NAME: "Total"}
+    values = _metrics(metrics) if isinstance(metrics, dict) else {}
+    return {"Device": name} | values | {NAME: "Total"}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

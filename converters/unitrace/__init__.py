@@ -38,8 +38,8 @@ def probe(sample: Sample) -> Match | None:
         return None
     text = sample.text
     for word, sign in _SIGNS:
-        if text and word in text and (found := sign.search(text)):
-            return Match(Score.DIALECT, f"contains '{found[0].strip()[:60]}'")
+        if text and word in text and (match := sign.search(text)):
+            return Match(Score.DIALECT, f"contains '{match[0].strip()[:60]}'")
     return None
 
 

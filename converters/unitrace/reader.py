@@ -48,8 +48,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _other(line: Line, text: str, tables: _Tables, timeline: _Timeline, lines: Lines) -> None:
-    if found := START.fullmatch(text):
-        timeline.start = int(found["ns"])
+    if match := START.fullmatch(text):
+        timeline.start = int(match["ns"])
         lines.became("catalog")
     elif tables.read(text, lines):
         return
@@ -79,14 +79,14 @@ class _Tables:
 
     def read(self, text: str, lines: Lines) -> bool:
         """Reads a line; returns whether it is one of a table."""
-        if found := TITLE.fullmatch(text):
-            if found["what"] != "Kernel Properties":  # these are those of the table before, of the same backend
+        if match := TITLE.fullmatch(text):
+            if match["what"] != "Kernel Properties":  # these are those of the table before, of the same backend
                 self.finish()
-                self.title, self.backend = found["what"], ""
+                self.title, self.backend = match["what"], ""
             self.headings = []
-        elif found := BACKEND.fullmatch(text):
+        elif match := BACKEND.fullmatch(text):
             self.finish()
-            self.backend, self.headings = found["backend"], []
+            self.backend, self.headings = match["backend"], []
         elif SECTION.fullmatch(text):
             self.finish()
             self.title, self.headings = "", []
@@ -94,8 +94,8 @@ class _Tables:
         elif self.title and HEADINGS.fullmatch(text):
             self.headings = [cell.strip() for cell in text.split(",")]
             self.table += "Calls" in self.headings
-        elif self.title and (found := TOTAL.fullmatch(text)):
-            self._total(found)
+        elif self.title and (match := TOTAL.fullmatch(text)):
+            self._total(match)
             lines.used()
             return True
         else:
@@ -103,10 +103,10 @@ class _Tables:
         lines.structure()
         return True
 
-    def _total(self, found: re.Match[str]) -> None:
-        name = f"Total {found['what']} Time"
-        scope = [self._scope(), found["backend"]] if found["backend"] else [self._scope()]
-        self.rows.summary("total", name, scope=scope, unit="ns", total=float(int(found["ns"])))
+    def _total(self, match: re.Match[str]) -> None:
+        name = f"Total {match['what']} Time"
+        scope = [self._scope(), match["backend"]] if match["backend"] else [self._scope()]
+        self.rows.summary("total", name, scope=scope, unit="ns", total=float(int(match["ns"])))
 
     def _scope(self) -> str:
         return f"{self.title} Timing" if self.title in ("API", "Device") else self.title
@@ -122,38 +122,38 @@ class _Tables:
         if "Calls" not in self.headings:
             return self._properties(text, lines)
         form = SUBMISSION if self.title == "Kernel Submission" else WIDE if "SIMD" in self.headings else TIMING
-        found = form.fullmatch(text)
-        if not found:
+        match = form.fullmatch(text)
+        if not match:
             return False
         if self.title == "Kernel Submission":
-            self._submission(found)
+            self._submission(match)
         else:
-            self._timing(found)
+            self._timing(match)
         lines.used()
         return True
 
-    def _timing(self, found: re.Match[str]) -> None:
-        figures: dict[str, Any] = {name: float(int(found[name])) for name in ("total", "avg", "min", "max")}
-        figures |= {"count": int(found["count"]), "percent": share(found["percent"])} | self._place()
+    def _timing(self, match: re.Match[str]) -> None:
+        figures: dict[str, Any] = {name: float(int(match[name])) for name in ("total", "avg", "min", "max")}
+        figures |= {"count": int(match["count"]), "percent": share(match["percent"])} | self._place()
         if self.title == "API":
-            self.rows.summary("api", found["name"].strip('"'), **figures)
+            self.rows.summary("api", match["name"].strip('"'), **figures)
         else:
-            parts = work(found["name"], self._opencl)
-            if width := found.groupdict().get("simd"):
+            parts = work(match["name"], self._opencl)
+            if width := match.groupdict().get("simd"):
                 parts = replace(parts, args={**parts.args, "simd": int(width)})
             self.waiting.append(_Row(parts, figures))
 
-    def _submission(self, found: re.Match[str]) -> None:
+    def _submission(self, match: re.Match[str]) -> None:
         """A row of three figures: time until the append, the submission, and of the execution."""
-        parts = work(found["name"], self._opencl)
+        parts = work(match["name"], self._opencl)
         for part, metric in (("append", "append"), ("submit", "submit"), ("execute", "duration")):
             self.rows.summary(
                 parts.kind,
                 parts.name,
                 metric=metric,
-                count=int(found["count"]),
-                total=float(int(found[part])),
-                percent=share(found[f"{part}_share"]),
+                count=int(match["count"]),
+                total=float(int(match[part])),
+                percent=share(match[f"{part}_share"]),
                 args=parts.args,
                 **parts.columns,
                 **self._place(),
@@ -198,18 +198,18 @@ class _Timeline:
 
     def read(self, text: str, lines: Lines) -> None:
         """Reads a line with four times."""
-        found = TIMELINE.fullmatch(text) or ONETRACE.fullmatch(text)
-        if not found:
+        match = TIMELINE.fullmatch(text) or ONETRACE.fullmatch(text)
+        if not match:
             return
-        start, end = int(found["start"]), int(found["end"])
+        start, end = int(match["start"]), int(match["end"])
         if max(start, end) >= _GREATEST:
             lines.skip("time-range", f"start {start}, end {end}")
             return
         if end < start:
             lines.skip("negative-duration", f"start {start}, end {end}")
             return
-        parts, groups = self._work(found), found.groupdict()
-        args: dict[str, Any] = {found["first"]: int(found["append"]), "submit": int(found["submit"])}
+        parts, groups = self._work(match), match.groupdict()
+        args: dict[str, Any] = {match["first"]: int(match["append"]), "submit": int(match["submit"])}
         if groups.get("tid"):
             args["thread"] = int(groups["tid"])
         if groups.get("id"):
@@ -232,10 +232,10 @@ class _Timeline:
         lines.used()
 
     @staticmethod
-    def _work(found: re.Match[str]) -> ParsedName:
+    def _work(match: re.Match[str]) -> ParsedName:
         """The work; unitrace quotes the names of Level Zero alone, onetrace calls the first time of OpenCL queued."""
-        name = found["name"]
-        opencl = found["first"] == "queued" or ("device" in found.groupdict() and not name.startswith('"'))
+        name = match["name"]
+        opencl = match["first"] == "queued" or ("device" in match.groupdict() and not name.startswith('"'))
         return work(name, opencl)
 
     def facts(self) -> None:
@@ -262,30 +262,30 @@ class _Calls:
 
     def read(self, text: str, lines: Lines) -> None:
         """Reads a line of a call."""
-        if found := BEGIN.fullmatch(text):
-            if int(found["ns"]) >= _GREATEST:
-                lines.skip("time-range", found["ns"])
+        if match := BEGIN.fullmatch(text):
+            if int(match["ns"]) >= _GREATEST:
+                lines.skip("time-range", match["ns"])
                 return
-            waiting = self._open.setdefault((found["pid"], found["tid"]), [])
+            waiting = self._open.setdefault((match["pid"], match["tid"]), [])
             if len(waiting) >= _MOST_OPEN:
-                self._unfinished(waiting.pop(0), found["pid"], found["tid"])
-            waiting.append((found["name"], int(found["ns"]), found["rest"].strip()))
+                self._unfinished(waiting.pop(0), match["pid"], match["tid"])
+            waiting.append((match["name"], int(match["ns"]), match["rest"].strip()))
             lines.used()
-        elif found := END.fullmatch(text):
-            end, dur = int(found["ns"]), int(found["dur"])
+        elif match := END.fullmatch(text):
+            end, dur = int(match["ns"]), int(match["dur"])
             if max(end, dur) >= _GREATEST:
                 lines.skip("time-range", f"{end}, {dur} ns")
                 return
-            self._add(found, end - dur, dur)
+            self._add(match, end - dur, dur)
             lines.used()
 
-    def _add(self, found: re.Match[str], start: int, dur: int) -> None:
-        waiting = self._open.get((found["pid"], found["tid"]), [])
-        begun = next((index for index in reversed(range(len(waiting))) if waiting[index][0] == found["name"]), None)
-        args = {"result": found["rest"].strip().removeprefix("-> ")}
+    def _add(self, match: re.Match[str], start: int, dur: int) -> None:
+        waiting = self._open.get((match["pid"], match["tid"]), [])
+        begun = next((index for index in reversed(range(len(waiting))) if waiting[index][0] == match["name"]), None)
+        args = {"result": match["rest"].strip().removeprefix("-> ")}
         if begun is not None:
             args["arguments"] = waiting.pop(begun)[2]
-        self._event(found["name"], start, dur, found["pid"], found["tid"], args)
+        self._event(match["name"], start, dur, match["pid"], match["tid"], args)
 
     def _event(
         self, name: str, start: int, dur: int | None, pid: str | None, tid: str | None, args: dict[str, str]
@@ -372,14 +372,14 @@ _KEYS = {
 
 def properties(headings: list[str], cells: list[str]) -> Properties:
     """Returns the properties of a kernel from the cells below the headings."""
-    found = dict(zip(headings, cells, strict=False))
+    members = dict(zip(headings, cells, strict=False))
     args: dict[str, int | str] = {}
-    for heading, cell in found.items():
+    for heading, cell in members.items():
         key = _KEYS.get(heading, heading)
         if key and cell != "unknown":
             args[key] = int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 19 else cell.lower()
     whole = {
-        heading: int(cell) for heading, cell in found.items() if cell.isascii() and cell.isdigit() and len(cell) < 10
+        heading: int(cell) for heading, cell in members.items() if cell.isascii() and cell.isdigit() and len(cell) < 10
     }
     return Properties(whole.get("Register File Size Per Thread"), whole.get("SLM Per Work Group"), args)
 

@@ -83,8 +83,8 @@ def _require_rows(buffer: UInt8, begin: Int64, end: Int64) -> None:
 def _require_nothing_between(chunk: bytes, closed: Int64, opened: Int64) -> None:
     """Requires that only blanks are between rows; most exports have nothing there."""
     after, before = closed[:-1] + 1, opened[1:]
-    apart = np.flatnonzero(before > after)
-    for start, end in zip(after[apart].tolist(), before[apart].tolist(), strict=True):
+    gaps = np.flatnonzero(before > after)
+    for start, end in zip(after[gaps].tolist(), before[gaps].tolist(), strict=True):
         _require(chunk[start:end].isspace())
 
 

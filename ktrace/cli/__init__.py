@@ -254,7 +254,7 @@ def _explain(error: BaseException) -> int:
         lines = [escape_controls(line) for line in text.split("\n")]  # `map` may be the module of a command by now
         click.UsageError("\n".join(lines), error.ctx).show()
         return code
-    _, told = to_ktrace_error(error)
-    for number, line in enumerate(str(told).split("\n")):
+    _, ktrace_error = to_ktrace_error(error)
+    for number, line in enumerate(str(ktrace_error).split("\n")):
         print_line(f"{'  ' if line[:1].strip() else ''}{line}" if number else f"ktrace: {line}", err=True)
     return code

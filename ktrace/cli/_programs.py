@@ -49,8 +49,8 @@ def check_account(format_: str, output: str) -> None:
 def note_line(line: str, facts: Mapping[str, object]) -> str:
     """A warning or a note as a line of JSON, '' for an empty one."""
     warning = line.startswith("warning: ") or facts.get("severity") in ("skip", "cut")
-    told = {"message": line.removeprefix("warning: ").strip(), **facts}
-    return _as_line({"warning" if warning else "note": told}) if told["message"] else ""
+    entry = {"message": line.removeprefix("warning: ").strip(), **facts}
+    return _as_line({"warning" if warning else "note": entry}) if entry["message"] else ""
 
 
 #: What Python and its libraries say without memory for a thread, an object or a library.
@@ -80,8 +80,8 @@ def to_ktrace_error(error: BaseException) -> tuple[str, KtraceError]:
 
 def error_line(error: BaseException, code: int) -> str:
     """The error as a line of JSON."""
-    kind, told = to_ktrace_error(error)
-    line: dict[str, Any] = told.document() | {"kind": kind, "exit_code": code}
+    kind, translated = to_ktrace_error(error)
+    line: dict[str, Any] = translated.document() | {"kind": kind, "exit_code": code}
     return _as_line({"error": line})
 
 

@@ -174,8 +174,8 @@ def _answering(by: tuple[str, ...], tables: list[Table]) -> list[Table]:
     """The verdict and what answers --by, without the tables of the whole, whose notes come first."""
     from ktrace.tables import prose
 
-    asked = {*by, "device"} if "rank" in by else {*by}
-    answers = [one for one in tables if _OF_THE_WHOLE.get(one.name.partition(" of ")[0]) in {None, *asked}]
+    levels = {*by, "device"} if "rank" in by else {*by}
+    answers = [one for one in tables if _OF_THE_WHOLE.get(one.name.partition(" of ")[0]) in {None, *levels}]
     verdict = [one for one in answers if one.sentences]
     notes = prose("notes", [note for one in tables if one not in answers for note in one.notes])
     return [*verdict, *notes, *(one for one in answers if one not in verdict)]

@@ -68,8 +68,8 @@ def name_of(table: RankTable) -> str:
 def sentences(fleet: Fleet) -> list[str]:
     """The answer in sentences, what costs a step most first."""
     parts = (_chronic, _passing, _pipeline, _experts, _links, _waiting)
-    told = [one for part in parts for one in part(fleet)]
-    return [sentence for _, sentence in sorted(told, key=lambda one: -one[0])]
+    ranked = [one for part in parts for one in part(fleet)]
+    return [sentence for _, sentence in sorted(ranked, key=lambda one: -one[0])]
 
 
 def notes(fleet: Fleet) -> list[str]:
@@ -370,8 +370,8 @@ def screen(fleet: Fleet, *, width: int | None = None, colour: bool = False) -> s
 
     wide = width or 100
     lines = [*(styled(line, BOLD, colour) for line in wrap(escape_controls(head(fleet)), wide)), ""]
-    told = [line for one in sentences(fleet) for line in wrap(escape_controls(one), wide, break_on_hyphens=False)]
-    lines += [*told, ""] if told else []
+    listed = [line for one in sentences(fleet) for line in wrap(escape_controls(one), wide, break_on_hyphens=False)]
+    lines += [*listed, ""] if listed else []
     lines += map_lines(fleet, wide) if fleet.steps else []
     slow = slow_links(fleet)
     shown = [one for one in tables(fleet, _ROWS) if one.name != "ranks" and (one.name != "links" or slow)]

@@ -83,21 +83,21 @@ def chosen(listing: Iterable[str]) -> Files | None:
     tables of msprof op alone, of any number of kernels.
     """
     paths = sorted(listing, key=lambda path: (path.count("/"), path))
-    found: dict[str, list[str]] = {DB: [], JSON: [], CSV: [], OP: []}
+    by_kind: dict[str, list[str]] = {DB: [], JSON: [], CSV: [], OP: []}
     for path in paths:
         if path.count("/") <= _MOST_LEVELS and (what := form_of(path)):
-            found[what].append(path)
-    own = sum(map(len, found.values()))
+            by_kind[what].append(path)
+    count = sum(map(len, by_kind.values()))
     strange = [path for path in paths if form_of(path) is None and not re.fullmatch(_OTHER, path)]
-    if not own or len(strange) > own // 2 or not _is_profile(found):
+    if not count or len(strange) > count // 2 or not _is_profile(by_kind):
         return None
-    what, files = next(form for form in found.items() if form[1])
+    what, files = next(form for form in by_kind.items() if form[1])
     read = files if what == OP else _nearest(files)
     several = len({path.rpartition("/")[0] for path in read}) > 1
     if what != OP and (several or (what != CSV and len(read) > 1)):
         return None  # several profiles, or parts of one: each is an input of its own
     read = _tables(read) if what == CSV else read
-    strange += [path for path in found[OP] if what != OP]
+    strange += [path for path in by_kind[OP] if what != OP]
     same = tuple(path for path in paths if path not in read and path not in strange)
     return Files(what, tuple(read), same, tuple(strange))
 
@@ -117,11 +117,11 @@ def form_of(path: str) -> str | None:
 def operator_run(path: str) -> str:
     """Returns what the files of one run of msprof op have in common: their folder, and what follows their table."""
     folder, _, name = path.rpartition("/")
-    found = re.fullmatch(_OF_OPERATOR, name)
-    return f"{folder}/{name.removeprefix(found['table']).removesuffix('.csv')}" if found else path
+    match = re.fullmatch(_OF_OPERATOR, name)
+    return f"{folder}/{name.removeprefix(match['table']).removesuffix('.csv')}" if match else path
 
 
-def _is_profile(found: dict[str, list[str]]) -> bool:
+def _is_profile(files: dict[str, list[str]]) -> bool:
     """Whether at least one name is only Ascend's: `task_time_1.csv` alone may come from another tool."""
     sure = (
         "kernel_details",
@@ -133,11 +133,11 @@ def _is_profile(found: dict[str, list[str]]) -> bool:
         "operator_mem",
     )
     unsure = ("L2Cache", "Memory.", "Memory_")
-    tables = [path.rsplit("/", 1)[-1] for path in found[CSV]]
-    names = [path.rsplit("/", 1)[-1] for path in found[JSON]]
-    of_operator = [path.rsplit("/", 1)[-1] for path in found[OP]]
+    tables = [path.rsplit("/", 1)[-1] for path in files[CSV]]
+    names = [path.rsplit("/", 1)[-1] for path in files[JSON]]
+    of_operator = [path.rsplit("/", 1)[-1] for path in files[OP]]
     return (
-        bool(found[DB])
+        bool(files[DB])
         or any(name.startswith(sure) for name in tables)
         or any("trace_view" in name for name in names)
         or not all(name.startswith(unsure) for name in of_operator)
@@ -151,7 +151,7 @@ def _nearest(files: list[str]) -> list[str]:
 
 def _tables(files: list[str]) -> list[str]:
     """The files of tables without those that repeat another one's rows."""
-    kinds = {path: found["table"] for path in files if (found := re.fullmatch(_TABLES, path.rsplit("/", 1)[-1]))}
+    kinds = {path: match["table"] for path in files if (match := re.fullmatch(_TABLES, path.rsplit("/", 1)[-1]))}
     there = set(kinds.values())
     return [path for path in files if there.isdisjoint(_REPEATS.get(kinds[path], ()))]
 

@@ -112,25 +112,25 @@ class TaskIndex:
         numbers = positions(codes, self._tasks)
         begins, beyond = (np.searchsorted(self._starts, times) for times in (starts, ends))
         first, last = (np.searchsorted(self._places, numbers * (len(self._starts) + 1) + at) for at in (begins, beyond))
-        found: Bools = occur & (numbers >= 0) & (last > first)
-        return found
+        inside: Bools = occur & (numbers >= 0) & (last > first)
+        return inside
 
 
 class Operators:
     """The times of communication operators: `devices`, and `starts` and `ends` in ns."""
 
     def __init__(self, devices: Int64, starts: Int64, ends: Int64) -> None:
-        self._unions = {device: _union(starts[mine], ends[mine]) for device, mine in _by_value(devices)}
+        self._unions = {device: _union(starts[rows], ends[rows]) for device, rows in _by_value(devices)}
 
     def enclose(self, devices: Int64, starts: Int64, ends: Int64) -> Bools:
         """Whether each time lies within those of the operators of its device."""
-        found = np.zeros(len(devices), np.bool_)
-        for device, mine in _by_value(devices):
+        within = np.zeros(len(devices), np.bool_)
+        for device, rows in _by_value(devices):
             if device in self._unions:
                 first, last = self._unions[device]
-                at = np.searchsorted(first, starts[mine], "right") - 1
-                found[mine] = (at >= 0) & (ends[mine] <= last[at])
-        return found
+                at = np.searchsorted(first, starts[rows], "right") - 1
+                within[rows] = (at >= 0) & (ends[rows] <= last[at])
+        return within
 
     def tasks(self, kinds: pa.Array, names: pa.Array, *, listed: Bools, enclosed: Bools, directed: Bools) -> Bools:
         """Which tasks of devices repeat an operator: those that are `listed` as its own, and kernels by their name.

@@ -29,15 +29,15 @@ BYTES = {
 _SHORT = {"py_func": "pfn", "symbol": "s", "ip": "i", "py_file": "pf", "file": "f"}
 
 
-def frames(found: Any) -> dict[str, Any]:
+def frames(value: Any) -> dict[str, Any]:
     """The facts of a stack: symbols or addresses, and the files that they are in, outermost first; none of no list.
 
     The agent has the innermost first, and the calls of Python before those of libpython; without these it has them
     before all others, which they called (internal/symtab/resolver.go).
     """
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         return {}
-    all_ = [{_SHORT.get(k, k): v for k, v in one.items()} if isinstance(one, dict) else {"i": one} for one in found]
+    all_ = [{_SHORT.get(k, k): v for k, v in one.items()} if isinstance(one, dict) else {"i": one} for one in value]
     before = next((at for at, one in enumerate(all_) if "pfn" not in one), len(all_))
     all_ = [*reversed(all_[:before]), *reversed(all_[before:])]
     names = [str(next((one[key] for key in ("pfn", "s", "i") if one.get(key)), "[no name]")) for one in all_]

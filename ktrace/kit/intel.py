@@ -102,7 +102,7 @@ def intercepted(text: str) -> ParsedName:
     """Returns the parts of a name of the Intercept Layer."""
     name = text.strip()
     words = _WORD.finditer(name) if len(name) <= _LONGEST else ()
-    first = next((found for found in words if _are_words(name, found.start())), None)
+    first = next((match for match in words if _are_words(name, match.start())), None)
     if first is None:
         kind = kind_of(name)
         direction = copy_kind(name) if kind == "memcpy" else None
@@ -133,10 +133,10 @@ def intercepted(text: str) -> ParsedName:
 def _are_words(name: str, start: int) -> bool:
     """Whether all of a name from a place on are words of the Intercept Layer."""
     while start < len(name):
-        found = _WORD.match(name, start)
-        if not found:
+        match = _WORD.match(name, start)
+        if not match:
             return False
-        start = found.end()
+        start = match.end()
     return True
 
 
@@ -147,19 +147,19 @@ def kind_of(name: str) -> str:
 
 def copy_kind(name: str) -> str | None:
     """The direction of a copy, None if it isn't in its name or concerns shared memory."""
-    if found := _DIRECTION.search(name):
-        source, target = _PLACE.get(found[1]), _PLACE.get(found[2])
+    if match := _DIRECTION.search(name):
+        source, target = _PLACE.get(match[1]), _PLACE.get(match[2])
         return f"{source}to{target}" if source and target else None
     return next((direction for pattern, direction in _CL_DIRECTION if pattern.match(name)), None)
 
 
-def _shape(found: re.Match[str], opencl: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _shape(match: re.Match[str], opencl: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """The grid and block of a kernel; OpenCL has work-items, which are divided by the local size where it is known."""
-    _, *numbers = found.groups()
+    _, *numbers = match.groups()
     size = [int(number) for number in numbers]
     first, block = size[:3], size[3:]
     args: dict[str, Any] = {}
-    if simd := found["simd"]:
+    if simd := match["simd"]:
         args["simd"] = "any" if simd == "_ANY" else int(simd)
     columns: dict[str, Any] = {}
     if all(block):
@@ -193,19 +193,21 @@ def device_work(
     rows = len(batch)
     tids = batch.column("tid").to_pylist() if batch.has("tid") else [None] * rows
     tracks = batch.column("track").cast(pa.string()).to_pylist() if batch.has("track") else [None] * rows
-    mine = np.array([track is not None or (tid or 0) < 0 for tid, track in zip(tids, tracks, strict=True)], np.bool_)
-    if not mine.any():
+    of_device = np.array(
+        [track is not None or (tid or 0) < 0 for tid, track in zip(tids, tracks, strict=True)], np.bool_
+    )
+    if not of_device.any():
         return batch
     names = batch.column("name").cast(pa.string()).to_pylist()
-    places = [place(names[row], tids[row], tracks[row]) if mine[row] else None for row in range(rows)]
+    places = [place(names[row], tids[row], tracks[row]) if of_device[row] else None for row in range(rows)]
     parts = [one.parts for one in places if one]
-    columns = with_parts(batch, parts, np.where(mine, np.cumsum(mine) - 1, -1)).arrays()
+    columns = with_parts(batch, parts, np.where(of_device, np.cumsum(of_device) - 1, -1)).arrays()
     waits = pa.array([one is not None and one.waits for one in places])
     streams = [one.stream if one and (one.stream or 0) < 1 << 63 else None for one in places]
     columns["stream"] = pa.array(streams, pa.int64())
-    devices = [device_of.get(stream or 0, 0) if mine[row] else None for row, stream in enumerate(streams)]
+    devices = [device_of.get(stream or 0, 0) if of_device[row] else None for row, stream in enumerate(streams)]
     columns["device"] = pa.array(devices, pa.int64())
-    columns["tid"] = pa.array([None if mine[row] else tids[row] for row in range(rows)], pa.int64())
+    columns["tid"] = pa.array([None if of_device[row] else tids[row] for row in range(rows)], pa.int64())
     kept = [tracks[row] if one and one.waits else None for row, one in enumerate(places)]
     columns["track"] = pa.array(kept, pa.string()).dictionary_encode()
     if "correlation" in columns:
@@ -215,16 +217,18 @@ def device_work(
 
 def with_parts(batch: Batch, parts: Sequence[ParsedName], index: Int64) -> Batch:
     """Returns a batch of events with what their names say: `index` is the part of each row, -1 for none."""
-    mine, at = pa.array(index >= 0), pa.array(np.maximum(index, 0))
+    selected, at = pa.array(index >= 0), pa.array(np.maximum(index, 0))
     columns: dict[str, pa.Array] = {}
     for name, texts in (("name", [part.name for part in parts]), ("kind", [part.kind for part in parts])):
-        own = batch.column(name).cast(pa.string())
-        columns[name] = pc.if_else(mine, pa.array(texts, pa.string()).take(at), own).dictionary_encode()
+        column = batch.column(name).cast(pa.string())
+        columns[name] = pc.if_else(selected, pa.array(texts, pa.string()).take(at), column).dictionary_encode()
     for name in dict.fromkeys(name for part in parts for name in part.columns):
-        own = batch.column(name).cast(arrow_schema("events").field(name).type)
-        values = pa.array([part.columns.get(name) for part in parts]).cast(own.type).take(at)
-        columns[name] = pc.if_else(mine, values, own)
+        column = batch.column(name).cast(arrow_schema("events").field(name).type)
+        values = pa.array([part.columns.get(name) for part in parts]).cast(column.type).take(at)
+        columns[name] = pc.if_else(selected, values, column)
     for key in dict.fromkeys(key for part in parts for key in part.args):
         cells = [dump_json(part.args[key]).encode() if key in part.args else None for part in parts]
-        columns[f"args.{key}"] = pc.if_else(mine, pa.array(cells, pa.binary()).take(at), pa.scalar(None, pa.binary()))
+        columns[f"args.{key}"] = pc.if_else(
+            selected, pa.array(cells, pa.binary()).take(at), pa.scalar(None, pa.binary())
+        )
     return batch.replaced(columns)

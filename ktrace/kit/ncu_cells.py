@@ -61,8 +61,8 @@ def unit_of(text: str) -> Unit:
 def _simple(text: str) -> Unit | None:
     if text in _TIMES:
         return Unit("ns", _TIMES[text])
-    found = _SCALED.fullmatch(text)
-    return Unit(_BASES.get(found[2], found[2]), _PREFIXES[found[1]]) if found else None
+    match = _SCALED.fullmatch(text)
+    return Unit(_BASES.get(match[2], match[2]), _PREFIXES[match[1]]) if match else None
 
 
 def is_unit(text: str) -> bool:
@@ -121,14 +121,14 @@ def numbers(texts: list[str], exponents: Int64, *, european: bool) -> tuple[pa.D
 
 def _scaled(digits: pa.StringArray, exponents: Int64, scaled: Bools) -> pa.StringArray:
     """Appends exponents to the numbers as text, so that the double is the nearest one to the exact product."""
-    own = pc.fill_null(pc.match_substring_regex(digits, "[eE]"), False).to_numpy(zero_copy_only=False)
-    powers, codes = np.unique(np.where(own, 0, exponents), return_inverse=True)
+    has_exponent = pc.fill_null(pc.match_substring_regex(digits, "[eE]"), False).to_numpy(zero_copy_only=False)
+    powers, codes = np.unique(np.where(has_exponent, 0, exponents), return_inverse=True)
     suffixes = pa.array([f"e{power}" if power else "" for power in powers.tolist()], pa.string())
-    found = pc.binary_join_element_wise(digits, suffixes.take(pa.array(codes)), "")
-    if not (scaled & own).any():
-        return found
-    texts = found.to_pylist()
-    for row in np.flatnonzero(scaled & own).tolist():
+    joined = pc.binary_join_element_wise(digits, suffixes.take(pa.array(codes)), "")
+    if not (scaled & has_exponent).any():
+        return joined
+    texts = joined.to_pylist()
+    for row in np.flatnonzero(scaled & has_exponent).tolist():
         number = quantity(texts[row])
         texts[row] = str(number.number.scaleb(int(exponents[row]))) if number else None
     return pa.array(texts, pa.string())
@@ -144,10 +144,10 @@ def _is_exact(digits: str, value: float) -> bool:
 def _odd(text: str, exponent: int) -> float | None:
     """The number in a cell that isn't a plain number: `nan`, or a number with its instances after it."""
     first = _INSTANCES.fullmatch(text)
-    found = quantity(first[1] if first else text)
-    if not found or found.unit not in ("", "%"):
+    parsed = quantity(first[1] if first else text)
+    if not parsed or parsed.unit not in ("", "%"):
         return None
-    return float(found.number.scaleb(exponent) if found.number.is_finite() else found.number)
+    return float(parsed.number.scaleb(exponent) if parsed.number.is_finite() else parsed.number)
 
 
 #: Underscores distinguish an id in brackets from other words.
@@ -166,12 +166,12 @@ def metric_id(name: str, unit: str, section: str = "", part: str = "") -> str:
 
     `unit` is its base unit, `section` the section that contains it, `part` the table or chart in that section.
     """
-    found = _table().get(name, name)
-    if isinstance(found, str):
-        return found
+    number = _table().get(name, name)
+    if isinstance(number, str):
+        return number
     for key in (f"{section} / {part}", section, unit, ""):
-        if key in found:
-            return found[key] or name
+        if key in number:
+            return number[key] or name
     return name
 
 

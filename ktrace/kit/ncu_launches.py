@@ -285,8 +285,8 @@ class _Rows:
     def device_names(self) -> list[tuple[str | None, int, str]]:
         """(host, device, name) of each device whose name is among the metrics."""
         rows = self._rows_of("device__attribute_display_name")
-        found = {(head.get("host"), head["device"], self._texts[row]): None for head, row in rows if "device" in head}
-        return [key for key in found if key[2]]
+        keys = {(head.get("host"), head["device"], self._texts[row]): None for head, row in rows if "device" in head}
+        return [key for key in keys if key[2]]
 
     def columns(self, first: int, label: str) -> pa.RecordBatch:
         """All rows in order, numbered from `first`."""
@@ -365,8 +365,8 @@ class _Rows:
                 "avg": pa.array(values, mask=absent | ~several),
             }
             for side, name in ((0, "min"), (1, "max")):
-                found = [self._spans[row][side] if row in self._spans else None for row in range(len(self._of))]
-                others[name] = pa.array(found, pa.float64())
+                side_values = [self._spans[row][side] if row in self._spans else None for row in range(len(self._of))]
+                others[name] = pa.array(side_values, pa.float64())
         schema = arrow_schema("summaries")
         given = {name for head in heads for name in head} | others.keys()
         for name in given - made.keys() - {"kind", "name", "metric", "unit", "scope", "args"}:
@@ -379,18 +379,18 @@ class _Rows:
 
     def _own_args(self) -> pa.Array:
         """The `args` of metrics whose text contains more than their number, and of rules."""
-        found: list[str | None] = [None] * len(self._of)
+        texts: list[str | None] = [None] * len(self._of)
         for row in np.flatnonzero(self._inexact & ~self._is_note).tolist():
-            found[row] = dump_json({"Metric Value": self._texts[row]})
+            texts[row] = dump_json({"Metric Value": self._texts[row]})
         begins = np.cumsum(self._counts) - self._counts
         for number, group in enumerate(self._groups):
             for at, args in group.args.items():
                 row = int(begins[number]) + at
                 if isinstance(args, dict) and self._inexact[row] and not self._is_note[row]:
-                    found[row] = dump_json({"Metric Value": self._texts[row], **args})
+                    texts[row] = dump_json({"Metric Value": self._texts[row], **args})
                 else:
-                    found[row] = args if isinstance(args, str) else dump_json(args)
-        return pa.array(found, pa.string())
+                    texts[row] = args if isinstance(args, str) else dump_json(args)
+        return pa.array(texts, pa.string())
 
 
 def _words(distinct: list[str | None], codes: Int64) -> pa.DictionaryArray:

@@ -103,9 +103,9 @@ def read_folded(
     """
     rows = RowBuilder(conversion)
     for line in lines:
-        if found := last_number(line.text):
-            *scope, name = found[0].split(";")
-            rows.summary(kind, name or "?", scope=scope or None, total=factor * float(found[1]), **columns)
+        if number := last_number(line.text):
+            *scope, name = number[0].split(";")
+            rows.summary(kind, name or "?", scope=scope or None, total=factor * float(number[1]), **columns)
             lines.used()
         elif not line.text.strip() or line.text.startswith("#"):
             lines.structure()

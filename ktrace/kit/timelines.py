@@ -68,8 +68,8 @@ def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> In
         column = column.dictionary_encode()
     table = np.array([*(numbers.get(word, other) for word in column.dictionary.to_pylist()), -1], np.int64)
     codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
-    found: Int64 = table[codes.to_numpy()]
-    return found
+    mapped: Int64 = table[codes.to_numpy()]
+    return mapped
 
 
 def masked(column: pa.Array, keep: Bools) -> pa.Array:
@@ -88,10 +88,10 @@ def plain(batch: EventRows, name: str) -> pa.Array:
 
 def track_paths(timeline: Timeline) -> dict[int, tuple[str, ...]]:
     """Track number -> process, thread or device, stream, text track; in the order in which a timeline draws them."""
-    found: dict[int, tuple[str, ...]] = {}
+    paths: dict[int, tuple[str, ...]] = {}
     for process in arrange(timeline.tracks, timeline.catalog):
-        found.update(_below(process, ()))
-    return found
+        paths.update(_below(process, ()))
+    return paths
 
 
 def _below(node: Node, above: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:

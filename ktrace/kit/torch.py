@@ -157,9 +157,9 @@ class _Reader:
             self._before += self._next
             self._block, self._next = b"".join(pieces), 0
             end = size
-        found = self._block[self._next : end]
+        data = self._block[self._next : end]
         self._next = end
-        return found
+        return data
 
 
 class _Machine:

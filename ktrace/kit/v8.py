@@ -105,9 +105,9 @@ class CpuProfiles:
         self._report.used()
 
 
-def _read_nodes(found: Any, nodes: dict[Any, _Node]) -> None:
+def _read_nodes(value: Any, nodes: dict[Any, _Node]) -> None:
     """Adds nodes. A child is named by its parent, or names it."""
-    listed = [node for node in found if isinstance(node, dict)] if isinstance(found, list) else []
+    listed = [node for node in value if isinstance(node, dict)] if isinstance(value, list) else []
     parents: dict[int, Any] = {}
     for node in listed:
         if isinstance(children := node.get("children"), list):

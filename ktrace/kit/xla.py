@@ -115,10 +115,10 @@ class Placed(NamedTuple):
 
 def device_of(name: str) -> Device | None:
     """The device of a plane with that name, None if it isn't a device's."""
-    if found := _CUSTOM.fullmatch(name):
+    if match := _CUSTOM.fullmatch(name):
         return Device("CUSTOM", None, name)
-    if found := _DEVICE.fullmatch(name):
-        return Device(found[1], int(found[2]), found[3] or "")
+    if match := _DEVICE.fullmatch(name):
+        return Device(match[1], int(match[2]), match[3] or "")
     return None
 
 
@@ -133,9 +133,9 @@ def placed(plane: str, lines: Sequence[tuple[int, str]]) -> list[Placed]:
 
 
 def _on_device(identity: int, name: str, device: Device, has_streams: bool) -> Placed:
-    if found := _STREAM.fullmatch(name):
-        work = frozenset(filter(None, (found[2] or "").split(",")))
-        return Placed(What.STREAM, device.number, stream=int(found[1]), track=device.part or None, work=work)
+    if match := _STREAM.fullmatch(name):
+        work = frozenset(filter(None, (match[2] or "").split(",")))
+        return Placed(What.STREAM, device.number, stream=int(match[1]), track=device.part or None, work=work)
     title = name or f"line {identity}"
     track = f"{device.part} {title}" if device.part else title
     if name == _COUNTERS:
@@ -154,50 +154,50 @@ _SIDES = {"pageable": "H", "pinned": "H", "device": "D", "device_static": "D", "
 
 def tokens(text: str) -> dict[str, str]:
     """The parts `key:value` of a text; a part without a colon is kept under the key ''."""
-    found: dict[str, str] = {}
+    members: dict[str, str] = {}
     for part in text.split():
         key, colon, value = part.partition(":")
-        found[key if colon else ""] = value if colon else f"{found.get('', '')} {part}".strip()
-    return found
+        members[key if colon else ""] = value if colon else f"{members.get('', '')} {part}".strip()
+    return members
 
 
 def kernel(text: str) -> Values:
     """Columns and arguments from `kernel_details`."""
     parts = tokens(text)
-    found: Values = {}
+    columns: Values = {}
     for key, names in (("grid", "grid_"), ("block", "block_")):
         sizes = parts.get(key, "").split(",")
         if len(sizes) == 3 and all(size.isdecimal() and len(size) < 19 for size in sizes):
             del parts[key]
-            found |= {names + axis: int(size) for axis, size in zip("xyz", sizes, strict=True)}
+            columns |= {names + axis: int(size) for axis, size in zip("xyz", sizes, strict=True)}
     dynamic = _to_int_or_none(parts.get("dynamic_shared"))
     shared = [_taken(parts, key) for key in ("static_shared", "dynamic_shared", "group_mem")]
     if any(size is not None for size in shared):
-        found["shared_memory"] = sum(size or 0 for size in shared)
+        columns["shared_memory"] = sum(size or 0 for size in shared)
     if dynamic is not None:
-        found["shared_dynamic"] = dynamic
+        columns["shared_dynamic"] = dynamic
     registers = _to_int_or_none(parts.get("regs"))
     if registers is not None and registers < 1 << 16:  # ROCm 2024 writes bytes that were never set
-        found["registers"] = registers
+        columns["registers"] = registers
         del parts["regs"]
     occupancy = _real(parts.get("occ_pct"))
     if occupancy is not None:
         del parts["occ_pct"]
         if occupancy > 0:  # 0: it couldn't be computed
-            found["occupancy"] = occupancy
-    return found | _arguments(parts, "kernel_details")
+            columns["occupancy"] = occupancy
+    return columns | _arguments(parts, "kernel_details")
 
 
 def copy(text: str) -> Values:
     """Columns and arguments from `memcpy_details`."""
     parts = tokens(text)
-    found: Values = {}
+    columns: Values = {}
     if (size := _taken(parts, "size")) is not None:
-        found["bytes"] = size
+        columns["bytes"] = size
     sides = [_SIDES.get(parts.get(key, "").lower()) for key in ("kind_src", "kind_dst")]
     if all(sides):
-        found["copy_kind"] = f"{sides[0]}to{sides[1]}"
-    return found | _arguments(parts, "memcpy_details")
+        columns["copy_kind"] = f"{sides[0]}to{sides[1]}"
+    return columns | _arguments(parts, "memcpy_details")
 
 
 def memory(text: str) -> Values:
@@ -209,10 +209,10 @@ def memory(text: str) -> Values:
 
 def freed(text: str) -> Values:
     """The same from `MemFree_details`; freed bytes are negative."""
-    found = memory(text)
-    if isinstance(size := found.get("bytes"), int):
-        found["bytes"] = -size
-    return found
+    columns = memory(text)
+    if isinstance(size := columns.get("bytes"), int):
+        columns["bytes"] = -size
+    return columns
 
 
 #: Stats with details -> how they are read.
@@ -270,10 +270,10 @@ def _text(value: bytes) -> str | None:
 def _spread(column: pa.Array, read: Callable[[str], Values]) -> dict[str, pa.Array]:
     """The details of many rows as columns; each distinct text is read once."""
     texts = column.dictionary.to_pylist()
-    found = [read(text) if text is not None else {} for text in texts]
+    values_of_texts = [read(text) if text is not None else {} for text in texts]
     return {
-        key: pa.array(_alike([values.get(key) for values in found])).take(column.indices)
-        for key in dict.fromkeys(key for values in found for key in values)
+        key: pa.array(_alike([values.get(key) for values in values_of_texts])).take(column.indices)
+        for key in dict.fromkeys(key for values in values_of_texts for key in values)
     }
 
 
@@ -305,8 +305,8 @@ def _real(text: str | None) -> float | None:
 
 def _arguments(parts: dict[str, str], name: str) -> Values:
     """What has no column, as arguments; whole numbers as such."""
-    found: Values = {}
+    arguments: Values = {}
     for key, value in parts.items():
         number = _to_int_or_none(value)
-        found[f"args.{key or name}"] = value if number is None else number
-    return found
+        arguments[f"args.{key or name}"] = value if number is None else number
+    return arguments

@@ -90,9 +90,9 @@ def _verdict(sentences: list[str], subject: object) -> tuple[list[str], tuple[st
     return (verdict(findings, look=False) if look[1] else sentences), look
 
 
-def _opened(names: list[str], asked: list[str]) -> list[str]:
+def _opened(names: list[str], requested: list[str]) -> list[str]:
     """The tables that are open at first: of kernels and operations; without these the answers to what was asked."""
-    for first in (_OPEN, asked):
+    for first in (_OPEN, requested):
         if opened := [name for name in names if name.partition(" ")[0] in first]:
             return opened
     return names[:1]

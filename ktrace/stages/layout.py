@@ -178,9 +178,9 @@ class _Plan:
                 if whole:
                     self._whole[row["source"], row.get("run")] = _ns(whole)
         devices = {row.get("device") for row in rows if "parent" not in row and row["kind"] not in REMARKS}
-        apart = len(devices) > 1
-        for block in _blocks(rows, apart=apart):
-            self._block(block, apart=apart)
+        by_device = len(devices) > 1
+        for block in _blocks(rows, apart=by_device):
+            self._block(block, apart=by_device)
         drawn = len(self._events) - before
         self.ledger.given += drawn
         if len(rows) > drawn:

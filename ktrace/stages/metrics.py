@@ -83,15 +83,15 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
     launches: list[Launch] = []
     numbers: dict[tuple[str, int], int] = {}
     parts, texts, samples = [_METRICS.empty_table()], [_TEXTS.empty_table()], [_SAMPLES.empty_table()]
-    apart = 0
+    separate = 0
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)
             continue
-        apart += len(batch)
+        separate += len(batch)
         if batch.record == "events" and is_sampled(batch):
             of_samples = _sampled(batch, numbers)
-            apart -= len(of_samples)
+            separate -= len(of_samples)
             samples.append(of_samples)
         if batch.record != "summaries":
             continue
@@ -103,7 +103,7 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
             launches.append(_launch(row))
         parts.append(pa.Table.from_pylist(durations, _METRICS))
         of = _heads(batch, numbers)
-        apart -= pc.sum(heads).as_py() + int((of >= 0).sum())
+        separate -= pc.sum(heads).as_py() + int((of >= 0).sum())
         value, kind = batch.column("value"), decoded(batch.column("kind"))
         figure = pc.and_(pc.equal(kind, "metric"), value.is_valid()).to_numpy(zero_copy_only=False)
         args = decoded(batch.args_text())
@@ -112,7 +112,7 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
         parts.append(rows.filter(pa.array(figure & (of >= 0))))
         texts.append(_texts(batch, of, args).filter(pa.array(~figure & (of >= 0))))
     metrics, twice = _once(pa.concat_tables(parts), len(launches))
-    return Measured(launches, metrics, pa.concat_tables(texts), pa.concat_tables(samples), twice, apart, catalog)
+    return Measured(launches, metrics, pa.concat_tables(texts), pa.concat_tables(samples), twice, separate, catalog)
 
 
 def _texts(batch: Batch, of: Int64, args: pa.Array) -> pa.Table:

@@ -109,8 +109,8 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
 def _apart_from_prose(table: Table) -> tuple[Table, list[list[str]]]:
     """The table without its columns of prose, and the texts that each row has there."""
     prose = [column.prose for column in table.columns]
-    below = [[str(cell) for cell, apart in zip(row, prose, strict=True) if apart and cell] for row in table.rows]
-    rows = [tuple(cell for cell, apart in zip(row, prose, strict=True) if not apart) for row in table.rows]
+    below = [[str(cell) for cell, is_prose in zip(row, prose, strict=True) if is_prose and cell] for row in table.rows]
+    rows = [tuple(cell for cell, is_prose in zip(row, prose, strict=True) if not is_prose) for row in table.rows]
     return replace(table, columns=tuple(one for one in table.columns if not one.prose), rows=rows), below
 
 

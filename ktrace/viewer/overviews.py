@@ -65,10 +65,10 @@ def serve_overview(
     json_type, no_headers = "application/json", dict[str, str]()
 
     def answers(made: Callable[[Mapping[str, str]], Any]) -> Answered:
-        def answer(asked: Mapping[str, str]) -> bytes | None:
+        def answer(parameters: Mapping[str, str]) -> bytes | None:
             try:
                 with lock:
-                    return json.dumps(overview.sure(lambda: made(asked)), separators=(",", ":")).encode()
+                    return json.dumps(overview.sure(lambda: made(parameters)), separators=(",", ":")).encode()
             except (KeyError, ValueError, OverflowError, KtraceError):  # not what the page asks, or no input any more
                 return None
 
@@ -76,14 +76,18 @@ def serve_overview(
 
     html = served_page(overview.title)
     served: dict[str, File | Answered] = {
-        f"{secret}/": Answered(lambda asked: html, "text/html; charset=utf-8", {"Content-Security-Policy": policy()}),
-        f"{secret}/about": answers(
-            lambda asked: about_lanes(overview) | {"ui": ui, "most": MOST, "start": overview.stored.span[0]}
+        f"{secret}/": Answered(
+            lambda parameters: html, "text/html; charset=utf-8", {"Content-Security-Policy": policy()}
         ),
-        f"{secret}/level": answers(lambda asked: overview.level(_span(asked), int(asked["shift"]), _lanes(asked))),
-        f"{secret}/heavy": answers(lambda asked: overview.heavy(_span(asked))),
-        f"{secret}/idle": answers(lambda asked: {"causes": idle_causes(overview, _span(asked))}),
-        f"{secret}/found": answers(lambda asked: overview.found(asked["words"])),
+        f"{secret}/about": answers(
+            lambda parameters: about_lanes(overview) | {"ui": ui, "most": MOST, "start": overview.stored.span[0]}
+        ),
+        f"{secret}/level": answers(
+            lambda parameters: overview.level(_span(parameters), int(parameters["shift"]), _lanes(parameters))
+        ),
+        f"{secret}/heavy": answers(lambda parameters: overview.heavy(_span(parameters))),
+        f"{secret}/idle": answers(lambda parameters: {"causes": idle_causes(overview, _span(parameters))}),
+        f"{secret}/found": answers(lambda parameters: overview.found(parameters["words"])),
         f"{secret}/window": Answered(_window(overview, lock, gpu), "application/octet-stream", no_headers),
     }
     served |= {f"{secret}/ui/{name}": file for name, file in files.items()}
@@ -96,26 +100,26 @@ def serve_overview(
     return server, f"http://{server.host}{secret}/"
 
 
-def _span(asked: Mapping[str, str]) -> tuple[int, int]:
+def _span(parameters: Mapping[str, str]) -> tuple[int, int]:
     """The part of the time that is asked for. Raises KeyError and ValueError."""
-    start, stop = int(asked["from"]), int(asked["to"])
+    start, stop = int(parameters["from"]), int(parameters["to"])
     if not 0 <= start < stop < 1 << 62:
         raise ValueError(f"{start}..{stop}")
     return start, stop
 
 
-def _lanes(asked: Mapping[str, str]) -> list[int] | None:
+def _lanes(parameters: Mapping[str, str]) -> list[int] | None:
     """The lanes that are asked for, None for all. Raises ValueError."""
-    return [int(lane) for lane in asked["lanes"].split(",")] if "lanes" in asked else None
+    return [int(lane) for lane in parameters["lanes"].split(",")] if "lanes" in parameters else None
 
 
 def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
     from ktrace.pipeline.overview import window
     from ktrace.stages.select.coarsen import budget_of
 
-    def answer(asked: Mapping[str, str]) -> BinaryIO | None:
+    def answer(parameters: Mapping[str, str]) -> BinaryIO | None:
         try:
-            span, budget = _span(asked), budget_of(asked["budget"]) if "budget" in asked else None
+            span, budget = _span(parameters), budget_of(parameters["budget"]) if "budget" in parameters else None
             with lock, scratch_folder() as folder:
                 path = Path(folder) / "window.perfetto"
                 overview.sure(lambda: window(overview, span, str(path), budget=budget, gpu=gpu))

@@ -128,16 +128,16 @@ class Values(NamedTuple):
 def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
     """Copies texts of `trace_texts` to `chunk_texts` and returns their codes there."""
     distinct, back = np.unique(codes, return_inverse=True)
-    own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in distinct.tolist()]
-    return np.array(own, np.int64)[back]
+    copied = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in distinct.tolist()]
+    return np.array(copied, np.int64)[back]
 
 
 def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
     """Copies texts of `trace_texts` to `chunk_texts` and returns their codes; -1, no text, stays -1."""
-    found = codes.copy()
-    mine = codes >= 0
-    found[mine] = copied_codes(chunk, codes[mine].astype(np.int64))
-    return found
+    copied = codes.copy()
+    is_trace_text = codes >= 0
+    copied[is_trace_text] = copied_codes(chunk, codes[is_trace_text].astype(np.int64))
+    return copied
 
 
 def joined_values(parts: list[Values]) -> Values:
@@ -149,10 +149,10 @@ def joined_values(parts: list[Values]) -> Values:
 
 def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int64, spelling: Spelling) -> Values:
     """Reads the arguments at data[start : start + size]; `row` and `state` have the row and state of each."""
-    found = parse(chunk.data, start, start + size)
+    fields = parse(chunk.data, start, start + size)
     count = len(start)
     key = np.full(count, -1, np.int32)
-    iid, name = found.get(spelling.name_iid, VARINT), found.get(spelling.name, LENGTH)
+    iid, name = fields.get(spelling.name_iid, VARINT), fields.get(spelling.name, LENGTH)
     if len(iid.owner):
         key[iid.owner] = look_up(chunk.states, state[iid.owner], spelling.names, iid.value)
     if len(name.owner):
@@ -164,27 +164,27 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
         value_type[owner], number[owner] = is_what, numbers
 
     for field_number, kind in ((spelling.bool, BOOL), (spelling.signed, INT)):
-        column = found.get(field_number, VARINT)
+        column = fields.get(field_number, VARINT)
         put(column.owner, kind, signed(column.value))
     for field_number in spelling.unsigned:
-        column = found.get(field_number, VARINT)
+        column = fields.get(field_number, VARINT)
         put(column.owner, INT, signed(column.value))
         beyond = column.value >> np.uint64(63) > 0
         if beyond.any():
             codes = [chunk.chunk_texts.code(str(value).encode()) for value in column.value[beyond].tolist()]
             put(column.owner[beyond], JSON, np.array(codes))
-    column = found.get(spelling.double, FIXED64)
+    column = fields.get(spelling.double, FIXED64)
     put(column.owner, DOUBLE, signed(column.value))
-    column = found.get(spelling.text, LENGTH)
+    column = fields.get(spelling.text, LENGTH)
     if len(column.owner):
         spelled = texts_at(chunk.data, column.start, signed(column.value))
         put(column.owner, CHUNK_TEXT, chunk.chunk_texts.codes(spelled))
-    column = found.get(spelling.text_iid, VARINT)
+    column = fields.get(spelling.text_iid, VARINT)
     if len(column.owner):
         put(column.owner, TRACE_TEXT, look_up(chunk.states, state[column.owner], "strings", column.value))
-    _nested(chunk, found, state, start, size, spelling, put)
+    _nested(chunk, fields, state, start, size, spelling, put)
     if chunk.by_ktrace:
-        _as_written(chunk, found, state, spelling, key, value_type, number)
+        _as_written(chunk, fields, state, spelling, key, value_type, number)
     nothing = np.flatnonzero(value_type == NOTHING)
     if len(nothing):
         put(nothing, JSON, chunk.chunk_texts.code(b"null"))
@@ -192,14 +192,14 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
 
 
 def _as_written(
-    chunk: Chunk, found: Fields, state: Int64, spelling: Spelling, key: Int32, value_type: UInt8, number: Int64
+    chunk: Chunk, fields: Fields, state: Int64, spelling: Spelling, key: Int32, value_type: UInt8, number: Int64
 ) -> None:
     """Marks the texts that ktrace wrote as JSON.
 
     A DebugAnnotation has a type name for that; an argument of a render stage spells out its name.
     """
     if spelling.type_iid:
-        types = found.get(spelling.type_iid, VARINT)
+        types = fields.get(spelling.type_iid, VARINT)
         if not len(types.owner):
             return
         codes = look_up(chunk.states, state[types.owner], "types", types.value)
@@ -207,16 +207,18 @@ def _as_written(
         key[types.owner[[name == "args" for name in names]]] = chunk.argument_names.code(WHOLE)
         marked = types.owner
     else:
-        marked = np.unique(found.get(spelling.name, LENGTH).owner)
+        marked = np.unique(fields.get(spelling.name, LENGTH).owner)
     texts = marked[value_type[marked] == TRACE_TEXT]
     for code in np.unique(number[texts]).tolist():
         number[texts[number[texts] == code]] = chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode())
     value_type[marked[(value_type[marked] == TRACE_TEXT) | (value_type[marked] == CHUNK_TEXT)]] = JSON
 
 
-def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any) -> None:
+def _nested(
+    chunk: Chunk, fields: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any
+) -> None:
     """Puts the arguments that are messages, lists or JSON, as JSON texts."""
-    owners = [found.get(number, LENGTH).owner for number in spelling.nested]
+    owners = [fields.get(number, LENGTH).owner for number in spelling.nested]
     if not any(map(len, owners)):
         return
     has = np.zeros(len(start), np.bool_)
@@ -226,11 +228,11 @@ def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64
     codes = np.empty(len(owner), np.int64)
     of_state = state[owner]
     for one in distinct_of(of_state)[0].tolist():
-        mine = np.flatnonzero(of_state == one)
+        rows = np.flatnonzero(of_state == one)
         here = chunk.states[one]
-        texts = texts_at(chunk.data, start[owner[mine]], size[owner[mine]]).dictionary_encode()
+        texts = texts_at(chunk.data, start[owner[rows]], size[owner[rows]]).dictionary_encode()
         made = [_remembered(data, here, chunk) for data in texts.dictionary.to_pylist()]
-        codes[mine] = np.array(made, np.int64)[texts.indices.to_numpy()]
+        codes[rows] = np.array(made, np.int64)[texts.indices.to_numpy()]
     put(owner, JSON, codes)
 
 
@@ -381,7 +383,7 @@ def event_batches(
     place = np.empty(count, np.int64)
     for number, rows in rows_of.items():
         place[rows] = np.arange(len(rows))
-        mine = table if len(rows) == count else table.take(pa.array(rows))
+        columns_of_rows = table if len(rows) == count else table.take(pa.array(rows))
         arguments: dict[str, pa.Array] = {}
         of_group = values_of.get(number)
         if of_group is not None:
@@ -391,25 +393,25 @@ def event_batches(
                 arguments[chunk.argument_names.texts[key]] = column_of(
                     chunk, row, values.value_type[at], values.number[at], len(rows)
                 )
-        found = restore(dict(zip(mine.schema.names, mine.columns, strict=True)), arguments)
-        yield Batch("events", pa.RecordBatch.from_pydict(_present(found)))
+        restored = restore(dict(zip(columns_of_rows.schema.names, columns_of_rows.columns, strict=True)), arguments)
+        yield Batch("events", pa.RecordBatch.from_pydict(_present(restored)))
 
 
 def _present(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The columns with a value, cast to the types of the model."""
     schema = arrow_schema("events")
-    found = {}
+    present = {}
     for name, column in columns.items():
         if column.null_count == len(column) and name not in ("id", "ts"):
             continue
         kind = INTERNAL.get(name) or (schema.field(name).type if name in schema.names else column.type)
         if column.type == kind or (pa.types.is_dictionary(column.type) and kind == pa.string()):
-            found[name] = column
+            present[name] = column
         elif pa.types.is_dictionary(kind):
-            found[name] = column.cast(pa.string()).dictionary_encode()
+            present[name] = column.cast(pa.string()).dictionary_encode()
         else:
-            found[name] = column.cast(kind)
-    return found
+            present[name] = column.cast(kind)
+    return present
 
 
 def _groups(shape: Int64, values: Values) -> Int64:
@@ -468,14 +470,14 @@ def column_of(chunk: Chunk, row: Int64, value_type: UInt8, number: Int64, count:
     kind[row] = value_type
     codes = full.copy()
     if kinds == [TRACE_TEXT, CHUNK_TEXT]:
-        mine = np.flatnonzero(kind == TRACE_TEXT)
-        codes[mine] = copied_codes(chunk, full[mine])
+        rows = np.flatnonzero(kind == TRACE_TEXT)
+        codes[rows] = copied_codes(chunk, full[rows])
         return chunk.chunk_texts.column(_codes(codes, absent))
     for one in kinds:
-        mine = np.flatnonzero(kind == one) if absent is None else np.flatnonzero((kind == one) & ~absent)
-        if one != JSON and len(mine):
-            texts = json_cells(column_of(chunk, np.arange(len(mine)), kind[mine], full[mine], len(mine)))
-            codes[mine] = chunk.chunk_texts.codes(pc.fill_null(texts, "null").cast(pa.binary()))
+        rows = np.flatnonzero(kind == one) if absent is None else np.flatnonzero((kind == one) & ~absent)
+        if one != JSON and len(rows):
+            texts = json_cells(column_of(chunk, np.arange(len(rows)), kind[rows], full[rows], len(rows)))
+            codes[rows] = chunk.chunk_texts.codes(pc.fill_null(texts, "null").cast(pa.binary()))
     return _as_json(chunk.chunk_texts.column(_codes(codes, absent)))
 
 
@@ -534,8 +536,10 @@ def restore_stage(columns: Columns, arguments: Columns) -> Columns:
         arguments.pop(name, None)
     for name, column in STAGE_COLUMNS.items():
         if name in arguments:
-            found, own = arguments.pop(name), arguments.get(f"args.{name}")
-            arguments[column] = found if own is None else pc.if_else(own.is_valid(), None, decoded(found))
+            column_of_stage, argument = arguments.pop(name), arguments.get(f"args.{name}")
+            arguments[column] = (
+                column_of_stage if argument is None else pc.if_else(argument.is_valid(), None, decoded(column_of_stage))
+            )
     if origin is not None and "occupancy" in arguments:  # a metric's occupancy is in its counter
         metric = pc.fill_null(pc.equal(decoded(origin), "metric"), False)
         arguments["occupancy"] = pc.if_else(metric, None, decoded(arguments["occupancy"]))
@@ -602,8 +606,8 @@ def _dimensions(name: str, column: pa.Array) -> Columns:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     distinct: list[Any] = [load_json(value) for value in column.dictionary.to_pylist()]
-    found = {}
+    columns = {}
     for axis, column_name in zip("xyz", axes, strict=True):
         values = [value.get(axis) if isinstance(value, dict) else value if axis == "x" else None for value in distinct]
-        found[column_name] = pa.array(values, pa.int64()).take(column.indices)
-    return found
+        columns[column_name] = pa.array(values, pa.int64()).take(column.indices)
+    return columns

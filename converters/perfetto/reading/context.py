@@ -102,43 +102,43 @@ class Processes:
     def process(self, data: bytes) -> int:
         """Reads a ProcessDescriptor and returns its pid."""
         p = f.PROCESS_DESCRIPTOR
-        found = gather(data)
-        pid = int32(first(found, p["pid"], 0))
-        command = [text(part) for part in found.get(p["cmdline"], [])]
-        if name := text(first(found, p["process_name"], b"")) or " ".join(command):
+        fields = gather(data)
+        pid = int32(first(fields, p["pid"], 0))
+        command = [text(part) for part in fields.get(p["cmdline"], [])]
+        if name := text(first(fields, p["process_name"], b"")) or " ".join(command):
             self.names[pid] = name
         if command:
             self.commands[pid] = " ".join(command)
-        if labels := [text(label) for label in found.get(p["process_labels"], [])]:
+        if labels := [text(label) for label in fields.get(p["process_labels"], [])]:
             self.labels[pid] = labels
         return pid
 
     def thread(self, data: bytes) -> tuple[int | None, int]:
         """Reads a ThreadDescriptor and returns pid and tid."""
         t = f.THREAD_DESCRIPTOR
-        found = gather(data)
-        pid: int | None = int32(first(found, t["pid"], 0)) if t["pid"] in found else None
-        tid = int64(first(found, t["tid"], 0))
-        if name := text(first(found, t["thread_name"], b"")):
+        fields = gather(data)
+        pid: int | None = int32(first(fields, t["pid"], 0)) if t["pid"] in fields else None
+        tid = int64(first(fields, t["tid"], 0))
+        if name := text(first(fields, t["thread_name"], b"")):
             self.threads[pid, tid] = name
         return pid, tid
 
     def tree(self, data: bytes) -> None:
         """Reads a ProcessTree."""
         for process in gather(data).get(f.PROCESS_TREE["processes"], []):
-            found = gather(as_bytes(process))
-            pid = int32(first(found, f.PROCESS["pid"], 0))
-            command = [text(part) for part in found.get(f.PROCESS["cmdline"], [])]
+            fields = gather(as_bytes(process))
+            pid = int32(first(fields, f.PROCESS["pid"], 0))
+            command = [text(part) for part in fields.get(f.PROCESS["cmdline"], [])]
             if command:
                 self.names.setdefault(pid, command[0])
                 self.commands[pid] = " ".join(command)
-            if f.PROCESS["ppid"] in found:
-                self.parents[pid] = int32(first(found, f.PROCESS["ppid"], 0))
+            if f.PROCESS["ppid"] in fields:
+                self.parents[pid] = int32(first(fields, f.PROCESS["ppid"], 0))
         for thread in gather(data).get(f.PROCESS_TREE["threads"], []):
-            found = gather(as_bytes(thread))
-            of = int32(first(found, f.THREAD["tgid"], 0)) if f.THREAD["tgid"] in found else None
-            if name := text(first(found, f.THREAD["name"], b"")):
-                self.threads.setdefault((of, int32(first(found, f.THREAD["tid"], 0))), name)
+            fields = gather(as_bytes(thread))
+            of = int32(first(fields, f.THREAD["tgid"], 0)) if f.THREAD["tgid"] in fields else None
+            if name := text(first(fields, f.THREAD["name"], b"")):
+                self.threads.setdefault((of, int32(first(fields, f.THREAD["tid"], 0))), name)
 
 
 class Tracks:
@@ -160,32 +160,32 @@ class Tracks:
     def describe(self, data: bytes, machine: int = 0) -> None:
         """Reads a TrackDescriptor. Raises ValueError if it isn't protobuf."""
         t = f.TRACK_DESCRIPTOR
-        found = gather(data)
-        uuid = with_machine(int(first(found, t["uuid"], 0)), machine)
+        fields = gather(data)
+        uuid = with_machine(int(first(fields, t["uuid"], 0)), machine)
         processes = self.processes(machine)
         track = self.descriptors.setdefault(uuid, Descriptor())
-        if t["parent_uuid"] in found:
-            track.parent = with_machine(int(first(found, t["parent_uuid"], 0)), machine)
+        if t["parent_uuid"] in fields:
+            track.parent = with_machine(int(first(fields, t["parent_uuid"], 0)), machine)
         for name in ("name", "static_name", "atrace_name"):
-            track.name = text(first(found, t[name], b"")) or track.name
-        track.description = text(first(found, t["description"], b"")) or track.description
-        if t["sibling_order_rank"] in found:
-            track.order = int32(first(found, t["sibling_order_rank"], 0))
-        if t["process"] in found:
-            track.pid, track.is_process = processes.process(as_bytes(found[t["process"]][-1])), True
-        if t["thread"] in found:
-            track.pid, track.tid = processes.thread(as_bytes(found[t["thread"]][-1]))
-        if t["counter"] in found:
-            self._counter(track, as_bytes(found[t["counter"]][-1]))
+            track.name = text(first(fields, t[name], b"")) or track.name
+        track.description = text(first(fields, t["description"], b"")) or track.description
+        if t["sibling_order_rank"] in fields:
+            track.order = int32(first(fields, t["sibling_order_rank"], 0))
+        if t["process"] in fields:
+            track.pid, track.is_process = processes.process(as_bytes(fields[t["process"]][-1])), True
+        if t["thread"] in fields:
+            track.pid, track.tid = processes.thread(as_bytes(fields[t["thread"]][-1]))
+        if t["counter"] in fields:
+            self._counter(track, as_bytes(fields[t["counter"]][-1]))
 
     def _counter(self, track: Descriptor, data: bytes) -> None:
         c = f.COUNTER_DESCRIPTOR
-        found = gather(data)
+        fields = gather(data)
         track.is_counter = True
-        track.unit = text(first(found, c["unit_name"], b"")) or _UNIT.get(int(first(found, c["unit"], 0)))
-        track.scale = int64(first(found, c["unit_multiplier"], 0)) or 1
-        track.incremental = bool(first(found, c["is_incremental"], 0))
-        if builtin := int(first(found, c["type"], 0)):
+        track.unit = text(first(fields, c["unit_name"], b"")) or _UNIT.get(int(first(fields, c["unit"], 0)))
+        track.scale = int64(first(fields, c["unit_multiplier"], 0)) or 1
+        track.incremental = bool(first(fields, c["is_incremental"], 0))
+        if builtin := int(first(fields, c["type"], 0)):
             names = {1: ("thread time", "ns"), 2: ("thread instructions", "count")}
             name, unit = names.get(builtin, (None, None))
             track.name, track.unit = track.name or name, track.unit or unit
@@ -200,12 +200,12 @@ class Tracks:
 
     def at(self, uuids: UInt64, machine: Int64) -> Int64:
         """Returns the indexes of the places of many uuids, each of a machine."""
-        found = np.empty(len(uuids), np.int64)
+        numbers = np.empty(len(uuids), np.int64)
         for one in np.unique(machine).tolist():
-            mine = machine == one
-            distinct, back = distinct_of(uuids[mine])
-            found[mine] = np.array([self.place_number(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
-        return found
+            rows = machine == one
+            distinct, back = distinct_of(uuids[rows])
+            numbers[rows] = np.array([self.place_number(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
+        return numbers
 
     def place_number(self, uuid: int, machine: int) -> int:
         """Returns the index of the place of a uuid."""
@@ -231,11 +231,11 @@ class Tracks:
         """
         if self._sidecar is None or iid not in self._sidecar.queues:
             return None
-        own = {name: arguments[name] for name in ("context", "stream") if name in arguments}
-        columns = _legal(own | self._sidecar.queues[iid])
-        if "context" not in own:
+        typed = {name: arguments[name] for name in ("context", "stream") if name in arguments}
+        columns = _legal(typed | self._sidecar.queues[iid])
+        if "context" not in typed:
             columns.pop("context", None)
-        return self.keyed(("queue", iid, *own.items()), **columns)
+        return self.keyed(("queue", iid, *typed.items()), **columns)
 
     def add(self, place: TrackPlace) -> int:
         """Adds a place and returns its index."""
@@ -275,18 +275,18 @@ class Tracks:
         index = np.zeros(len(self.places), np.int32)
         index[used] = np.arange(len(used))
         back = pa.array(index[place])
-        found = {}
+        typed = {}
         for name in (*TRACK_COLUMNS, "run"):
             values = [self.places[number].columns.get(name) for number in used.tolist()]
             if all(value is None for value in values):
                 continue
             if name in _INT_COLUMNS:
-                found[name] = pa.array(values, pa.int64()).take(back)
+                typed[name] = pa.array(values, pa.int64()).take(back)
                 continue
             distinct = {value: number for number, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
             codes = pa.array([distinct.get(value) for value in values], pa.int32()).take(back)
-            found[name] = pa.DictionaryArray.from_arrays(codes, pa.array(list(distinct), pa.string()))
-        return found
+            typed[name] = pa.DictionaryArray.from_arrays(codes, pa.array(list(distinct), pa.string()))
+        return typed
 
     def facts(self) -> Iterator[dict[str, Any]]:
         """Yields the contents of the descriptors as rows of the catalog without source and id."""
@@ -410,7 +410,7 @@ class _Clocks:
         main = (0, self.main)
         reached, front = {clock}, [(clock, ns)]
         while front:
-            found = []
+            clocks = []
             for here, at in front:
                 for one, other in list(self._snapshots):
                     if one == here and other not in reached:
@@ -418,8 +418,8 @@ class _Clocks:
                         if other == main:
                             return there
                         reached.add(other)
-                        found.append((other, there))
-            front = found
+                        clocks.append((other, there))
+            front = clocks
         return None
 
     def _offset(self, one: Clock, other: Clock, at: int) -> int:
@@ -449,7 +449,7 @@ class PacketTimes:
         self,
         clocks: _Clocks,
         chunk: Chunk,
-        found: Fields,
+        fields: Fields,
         sequence: Int64,
         state: Int64,
         ts: Int64,
@@ -457,14 +457,14 @@ class PacketTimes:
     ) -> None:
         self.names: Int64 | None = None
         self._clocks, self._chunk, self._sequence, self._state, self._ts = clocks, chunk, sequence, state, ts
-        given = found.get(_P["timestamp_clock_id"], VARINT)
-        self._given = np.full(found.count, -1, np.int64)
+        given = fields.get(_P["timestamp_clock_id"], VARINT)
+        self._given = np.full(fields.count, -1, np.int64)
         self._given[given.owner] = signed(given.value)
-        own_clock.update(sequence[found.get(_P["trace_packet_defaults"], LENGTH).owner].tolist())
+        own_clock.update(sequence[fields.get(_P["trace_packet_defaults"], LENGTH).owner].tolist())
         odd = self._given >= 0
         if own_clock:
             odd |= np.isin(sequence, list(own_clock))
-        odd &= found.get(_P["timestamp"], VARINT).has(found.count)
+        odd &= fields.get(_P["timestamp"], VARINT).has(fields.count)
         self._rows = np.flatnonzero(odd)
         self._done = 0
 
@@ -589,8 +589,8 @@ class Context:
     def correlations(self, batch: Batch) -> None:
         """Remembers the correlations of events, which say the same as the arrows of a launch."""
         if batch.has("correlation"):
-            found = batch.column("correlation")
-            rows = batch.columns.filter(found.is_valid())
+            correlation = batch.column("correlation")
+            rows = batch.columns.filter(correlation.is_valid())
             pid = rows.column("pid").fill_null(-1) if batch.has("pid") else pa.array(np.full(len(rows), -1))
             self.correlated.append(tuple(column.to_numpy() for column in (rows["id"], rows["correlation"], pid)))
 

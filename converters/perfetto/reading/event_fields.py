@@ -85,19 +85,19 @@ class Parsed:
 def parse_events(context: Context, chunk: Chunk, events: Events) -> Parsed:
     """Takes events apart. Damaged ones are reported and get the type NOTHING."""
     count = len(events)
-    found = parse(chunk.data, events.start, events.end)
-    event_type = found.get(_T["type"], VARINT).last(count).astype(np.int8)
+    fields = parse(chunk.data, events.start, events.end)
+    event_type = fields.get(_T["type"], VARINT).last(count).astype(np.int8)
     event_type[(event_type < 0) | (event_type > STATE)] = UNSPECIFIED
-    track = found.get(_T["track_uuid"], VARINT)
+    track = fields.get(_T["track_uuid"], VARINT)
     uuid = np.array([state.track or 0 for state in chunk.states], np.uint64)[events.state]
     uuid[track.owner] = track.value
     place = context.tracks.at(uuid, np.array([state.machine for state in chunk.states], np.int64)[events.state])
-    name, category, own = _texts(chunk, events, found)
-    parsed = Parsed(events, found, event_type, place, name, category, np.zeros(count, np.int64), own)
+    name, category, given_names = _texts(chunk, events, fields)
+    parsed = Parsed(events, fields, event_type, place, name, category, np.zeros(count, np.int64), given_names)
     _read_legacy(context, chunk, parsed)
     odd = np.flatnonzero(parsed.event_type == UNSPECIFIED)
     report = context.conversion.report
-    bad = set(found.bad.tolist())
+    bad = set(fields.bad.tolist())
     for row in sorted(bad.union(odd.tolist())):
         why = "not protobuf" if row in bad else "a TrackEvent without a type"
         report.issue("bad-record", context.where(int(events.id[row])), why)
@@ -105,14 +105,14 @@ def parse_events(context: Context, chunk: Chunk, events: Events) -> Parsed:
     return parsed
 
 
-def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, bool]:
+def _texts(chunk: Chunk, events: Events, fields: Fields) -> tuple[Int32, Int32, bool]:
     """Returns codes of names and categories, and whether they are codes of `chunk_texts`."""
     count = len(events)
     columns = []
     spelled = False
     for iids, texts, table in (("name_iid", "name", "names"), ("category_iids", "categories", "categories")):
         codes = np.full(count, -1, np.int32)
-        iid, text = found.get(_T[iids], VARINT), found.get(_T[texts], LENGTH)
+        iid, text = fields.get(_T[iids], VARINT), fields.get(_T[texts], LENGTH)
         if len(iid.owner):
             codes[iid.owner] = look_up(chunk.states, events.state[iid.owner], table, iid.value)
         spelled |= len(text.owner) > 0
@@ -122,10 +122,10 @@ def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, b
         return columns[0][0], columns[1][0], False
     result = []
     for codes, text, _ in columns:
-        own = chunk_codes(chunk, codes)
+        copied = chunk_codes(chunk, codes)
         if len(text.owner):
-            own[text.owner] = chunk.chunk_texts.codes(texts_at(chunk.data, text.start, signed(text.value)))
-        result.append(own)
+            copied[text.owner] = chunk.chunk_texts.codes(texts_at(chunk.data, text.start, signed(text.value)))
+        result.append(copied)
     _join_categories(chunk, events, columns[1][2], columns[1][1], result[1])
     return result[0], result[1], True
 
@@ -134,14 +134,14 @@ def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, co
     """Joins the categories of events that have several to one text each, interned ones first."""
     several = np.bincount(np.concatenate([iid.owner, text.owner]), minlength=len(events)) > 1
     parts: dict[int, list[str]] = {}
-    mine = several[iid.owner]
-    owner = iid.owner[mine]
-    found = look_up(chunk.states, events.state[owner], "categories", iid.value[mine])
-    for row, code in zip(owner.tolist(), found.tolist(), strict=True):
+    selected = several[iid.owner]
+    owner = iid.owner[selected]
+    word_codes = look_up(chunk.states, events.state[owner], "categories", iid.value[selected])
+    for row, code in zip(owner.tolist(), word_codes.tolist(), strict=True):
         parts.setdefault(row, []).extend([chunk.trace_texts.texts[code]] if code >= 0 else [])
-    mine = several[text.owner]
-    spelled = chunk.chunk_texts.codes(texts_at(chunk.data, text.start[mine], signed(text.value)[mine]))
-    for row, code in zip(text.owner[mine].tolist(), spelled.tolist(), strict=True):
+    selected = several[text.owner]
+    spelled = chunk.chunk_texts.codes(texts_at(chunk.data, text.start[selected], signed(text.value)[selected]))
+    for row, code in zip(text.owner[selected].tolist(), spelled.tolist(), strict=True):
         parts.setdefault(row, []).append(chunk.chunk_texts.texts[code])
     for row, words_ in parts.items():
         codes[row] = chunk.chunk_texts.code(",".join(words_).encode())
@@ -163,25 +163,25 @@ def _read_legacy(context: Context, chunk: Chunk, parsed: Parsed) -> None:
         )
     for row, start, size in zip(column.owner.tolist(), column.start.tolist(), column.value.tolist(), strict=True):
         try:
-            found = gather(chunk.data[start : start + size].tobytes())
+            fields = gather(chunk.data[start : start + size].tobytes())
         except ValueError:
             continue  # stays without a type, which is reported
-        _read_phase(context, chunk, parsed, row, found)
+        _read_phase(context, chunk, parsed, row, fields)
 
 
-def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found: dict[int, list[Value]]) -> None:
-    number = int32(first(found, _L["phase"], 0))
+def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, fields: dict[int, list[Value]]) -> None:
+    number = int32(first(fields, _L["phase"], 0))
     phase = chr(number) if 0 < number < 128 else ""
     state = chunk.states[int(parsed.events.state[row])]
     if phase:
         parsed.event_type[row] = _PHASES.get(phase, INSTANT)
-    name = state.texts["names"].get(int(first(found, _L["name_iid"], 0)))
+    name = state.texts["names"].get(int(first(fields, _L["name_iid"], 0)))
     if parsed.name[row] < 0 and name >= 0:
         parsed.name[row] = chunk.chunk_texts.code(context.trace_texts.texts[name].encode())
     if phase == "X":
-        parsed.dur[row] = int64(first(found, _L["duration_us"], 0)) * 1000
-    if phase not in _PLAIN or found.keys() - _USED:
-        last = {_FIELDS.get(key, str(key)): values[-1] for key, values in found.items()}
+        parsed.dur[row] = int64(first(fields, _L["duration_us"], 0)) * 1000
+    if phase not in _PLAIN or fields.keys() - _USED:
+        last = {_FIELDS.get(key, str(key)): values[-1] for key, values in fields.items()}
         stated = {name: value if isinstance(value, int) else text(value) for name, value in last.items()}
         parsed.legacy_arguments.append((row, chunk.chunk_texts.code(dump_json(stated | {"phase": phase}).encode())))
     if phase == "M":
@@ -190,13 +190,13 @@ def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found:
         return
     place = context.tracks.places[int(parsed.place[row])]
     columns: dict[str, Any] = {name: place.columns.get(name) for name in _PLACE}
-    if _L["pid_override"] in found:
-        columns["pid"] = int32(first(found, _L["pid_override"], 0))
-    if _L["tid_override"] in found:
-        columns["tid"] = int32(first(found, _L["tid_override"], 0))
+    if _L["pid_override"] in fields:
+        columns["pid"] = int32(first(fields, _L["pid_override"], 0))
+    if _L["tid_override"] in fields:
+        columns["tid"] = int32(first(fields, _L["tid_override"], 0))
     if phase and phase in _ASYNC:
-        identity = next((first(found, _L[name], 0) for name in _IDS if _L[name] in found), 0)
-        scope = text(first(found, _L["id_scope"], b""))
+        identity = next((first(fields, _L[name], 0) for name in _IDS if _L[name] in fields), 0)
+        scope = text(first(fields, _L["id_scope"], b""))
         code = int(parsed.category[row])
         category = chunk.chunk_texts.texts[code] if code >= 0 else ""
         columns = {
@@ -279,25 +279,25 @@ Columns = dict[str, pa.Array]
 
 def stream_of_queue(name: str) -> tuple[int | None, str]:
     """The stream that a hardware queue is, and its name: 7 for "Stream #7" and "[007] stream 7", "[7] all-gather"."""
-    found = _LANE.match(name)
-    title = name[found.end() - 1 :].strip() if found else name.strip()
-    found = found or _STREAM.fullmatch(title)
-    return (int(found[1]), title) if found else (None, name)
+    match = _LANE.match(name)
+    title = name[match.end() - 1 :].strip() if match else name.strip()
+    match = match or _STREAM.fullmatch(title)
+    return (int(match[1]), title) if match else (None, name)
 
 
 def rules_of(context: Context, chunk: Chunk, parsed: Parsed) -> Int64:
     """The number of the rule for each event: by its category, by its track, or because it submits device work."""
     pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
     codes, back = np.unique(parsed.category, return_inverse=True)
-    found = np.array([_number_of(pool.texts[code] if code >= 0 else "") for code in codes.tolist()], np.int64)[back]
-    is_call = np.zeros(len(found), np.bool_)
+    rules = np.array([_number_of(pool.texts[code] if code >= 0 else "") for code in codes.tolist()], np.int64)[back]
+    is_call = np.zeros(len(rules), np.bool_)
     is_call[parsed.fields.get(_T["gpu_correlation"], LENGTH).owner] = True
-    found[is_call & (found == 0)] = _NUMBER_OF[id(API)]
+    rules[is_call & (rules == 0)] = _NUMBER_OF[id(API)]
     places, back = np.unique(parsed.place, return_inverse=True)
     on_stream = np.array([_is_stream(context, context.tracks.places[place]) for place in places.tolist()], np.bool_)
-    found[on_stream[back] & (parsed.category < 0)] = _NUMBER_OF[id(_ON_STREAM)]
-    _place_on_devices(context, chunk, parsed, found)
-    return found
+    rules[on_stream[back] & (parsed.category < 0)] = _NUMBER_OF[id(_ON_STREAM)]
+    _place_on_devices(context, chunk, parsed, rules)
+    return rules
 
 
 def _number_of(category: str) -> int:
@@ -345,15 +345,15 @@ def _to_thread(context: Context, place: TrackPlace) -> None:
 def _arguments_of(chunk: Chunk, parsed: Parsed, row: int) -> dict[str, int | str]:
     """The arguments of an event that are whole numbers or texts."""
     column = parsed.fields.get(_T["debug_annotations"], LENGTH)
-    mine = column.owner == row
-    state = parsed.events.state[column.owner[mine]]
-    read = read_values(chunk, column.owner[mine], state, column.start[mine], signed(column.value)[mine], ANNOTATION)
-    found: dict[str, int | str] = {}
+    rows = column.owner == row
+    state = parsed.events.state[column.owner[rows]]
+    read = read_values(chunk, column.owner[rows], state, column.start[rows], signed(column.value)[rows], ANNOTATION)
+    arguments: dict[str, int | str] = {}
     for key, value_type, number in zip(*(part.tolist() for part in read[1:]), strict=True):
         texts = {CHUNK_TEXT: chunk.chunk_texts, TRACE_TEXT: chunk.trace_texts}.get(value_type)
         if value_type == INT or (texts and number >= 0):
-            found[chunk.argument_names.texts[key]] = texts.texts[number] if texts else number
-    return found
+            arguments[chunk.argument_names.texts[key]] = texts.texts[number] if texts else number
+    return arguments
 
 
 def _to_device(context: Context, place: TrackPlace, name: str, given: Mapping[str, int | str]) -> None:
@@ -388,10 +388,10 @@ def _to_device(context: Context, place: TrackPlace, name: str, given: Mapping[st
     stream = next((number for number in streams if isinstance(number, int)), None)
     known = {"device": device, "context": given.get("context"), "stream": stream}
     columns |= {key: value for key, value in known.items() if isinstance(value, int) and value >= 0}
-    own = tuple(columns.items())
-    if (stream is None and not is_thread) or own in context.device_tracks:
+    place_key = tuple(columns.items())
+    if (stream is None and not is_thread) or place_key in context.device_tracks:
         columns["track"] = title or place.columns.get("track") or str(place.uuid)
-    context.device_tracks.add(own)
+    context.device_tracks.add(place_key)
     place.columns = columns
 
 
@@ -416,18 +416,18 @@ def as_work(rule: Rule, columns: Columns, arguments: Columns) -> Columns:
 def _kinds(rule: Rule, columns: Columns, arguments: Columns) -> pa.Array:
     """The kind of each event; instants and counters stay what they are."""
     given = decoded(columns["kind"])
-    found = by_distinct(columns["name"], rule.kind_of, pa.string())
+    kinds = by_distinct(columns["name"], rule.kind_of, pa.string())
     if rule is _ON_STREAM and "correlation" in arguments:  # work has one
-        found = pc.if_else(pc.and_(pc.equal(found, "range"), arguments["correlation"].is_valid()), "kernel", found)
+        kinds = pc.if_else(pc.and_(pc.equal(kinds, "range"), arguments["correlation"].is_valid()), "kernel", kinds)
     if rule in (_OTHER, _ON_STREAM):
         for key, sign in _SIGNS.items():
             if key in arguments and (rule is _ON_STREAM or sign.place == "host"):
-                found = pc.if_else(arguments[key].is_valid(), sign.kind, found)
+                kinds = pc.if_else(arguments[key].is_valid(), sign.kind, kinds)
     if rule is _OTHER and "correlation" in arguments:
         is_call = pc.match_substring_regex(decoded(columns["name"]), f"^{_CALL_NAME}")
         nameless = pc.and_(arguments["correlation"].is_valid(), decoded(columns["cat"]).is_null())
-        found = pc.if_else(pc.fill_null(pc.and_(is_call, nameless), False), "api", found)
-    return pc.if_else(pc.equal(given, "range"), found, given)
+        kinds = pc.if_else(pc.fill_null(pc.and_(is_call, nameless), False), "api", kinds)
+    return pc.if_else(pc.equal(given, "range"), kinds, given)
 
 
 def stage_columns(columns: Columns, arguments: Columns) -> Columns:
@@ -439,12 +439,14 @@ def stage_columns(columns: Columns, arguments: Columns) -> Columns:
         total = known[0] if len(known) == 1 else pc.add(*(part.fill_null(0) for part in known))
         arguments["shared_mem"] = pc.if_else(known[-1].is_valid(), total, known[0])
     for name in ("device", "context", "stream"):
-        own, given = columns.get(name, pa.nulls(count, pa.int64())), _to_integers(arguments.get(f"{name} id"))
+        column, given = columns.get(name, pa.nulls(count, pa.int64())), _to_integers(arguments.get(f"{name} id"))
         if given is not None:
-            first = (given, own) if name == "context" else (own, given)  # a graphics context is the trace's own number
+            first = (
+                (given, column) if name == "context" else (column, given)
+            )  # a graphics context is the trace's own number
             columns[name] = pc.coalesce(*first)
         elif name == "stream" and (given := _to_integers(arguments.get(name))) is not None:
-            columns[name] = pc.coalesce(own, given)
+            columns[name] = pc.coalesce(column, given)
     if "stream" in columns and "track" in columns:
         columns["track"] = pc.if_else(columns["stream"].is_valid(), None, decoded(columns["track"]))
     _without_places(columns, arguments)
@@ -501,8 +503,8 @@ def _axes(column: pa.Array | None) -> list[pa.Array]:
     """Three columns of texts such as "(1024,1,1)", one of whole numbers, none of anything else."""
     if column is None or pa.types.is_integer(column.type):
         return [] if column is None else [column]
-    found = [mapped(column, pa.int64(), partial(_axis, axis))[0] for axis in (1, 2, 3)]
-    return [axis for axis in found if axis is not None]
+    axes = [mapped(column, pa.int64(), partial(_axis, axis))[0] for axis in (1, 2, 3)]
+    return [axis for axis in axes if axis is not None]
 
 
 def _axis(axis: int, text: Any) -> int | None:

@@ -51,14 +51,14 @@ _KERNEL_COLUMNS = (*TRACK_COLUMNS, "dur", "timing")
 ReadAgain = Callable[[Context], Iterator[Batch]]
 
 
-def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields) -> Iterator[Batch]:
+def extra_counters(context: Context, chunk: Chunk, events: Events, event_fields: Fields) -> Iterator[Batch]:
     """Yields the counters that events carry, on tracks that they or the defaults of their sequence name."""
     fields = ("extra_counter_values", "extra_double_counter_values")
-    owners = [found.get(_T[name], wire).owner for name in fields for wire in (VARINT, FIXED64, LENGTH)]
+    owners = [event_fields.get(_T[name], wire).owner for name in fields for wire in (VARINT, FIXED64, LENGTH)]
     if not any(map(len, owners)):
         return
     ids, stamps, places, values = [], [], [], []
-    for row in np.setdiff1d(np.concatenate(owners), found.bad).tolist():
+    for row in np.setdiff1d(np.concatenate(owners), event_fields.bad).tolist():
         start = int(events.start[row])
         message = chunk.data[start : int(events.end[row])].tobytes()
         state = chunk.states[int(events.state[row])]
@@ -122,20 +122,20 @@ def metrics_with_parents(context: Context, read_again: ReadAgain) -> Iterator[Ba
         at = first.copy()
         for row in np.flatnonzero(last - first > 1).tolist():
             at[row] += gpus.first((int(machine[row]), int(gpu[row])), int(first[row]), int(last[row]))
-        found = pa.array(order[np.minimum(at, len(order) - 1)], mask=first == last)
+        positions = pa.array(order[np.minimum(at, len(order) - 1)], mask=first == last)
         columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
-        columns["parent"] = kernels["id"].take(found).combine_chunks()
+        columns["parent"] = kernels["id"].take(positions).combine_chunks()
         for name in _KERNEL_COLUMNS:
             if name in kernels.schema.names:
-                theirs = decoded(kernels[name].take(found).combine_chunks())
+                theirs = decoded(kernels[name].take(positions).combine_chunks())
                 columns[name] = _merged_column(name, decoded(columns[name]), theirs) if name in columns else theirs
         yield Batch("events", pa.RecordBatch.from_pydict(columns))
 
 
-def _merged_column(name: str, own: pa.Array, theirs: pa.Array) -> pa.Array:
+def _merged_column(name: str, ours: pa.Array, theirs: pa.Array) -> pa.Array:
     """The column of the kernel, else that of the metric; the timing of a derived metric stays."""
-    found = pc.coalesce(theirs, own)
-    return pc.if_else(pc.equal(own, "derived"), own, found) if name == "timing" else found
+    merged = pc.coalesce(theirs, ours)
+    return pc.if_else(pc.equal(ours, "derived"), ours, merged) if name == "timing" else merged
 
 
 class _KernelGpus:
@@ -169,10 +169,12 @@ def _kernels(context: Context, read_again: ReadAgain, times: pa.Array) -> pa.Tab
         if batch.record != "events":
             continue
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
-        mine = pc.and_(kind, pc.is_in(batch.column("ts"), times))
-        if pc.any(mine).as_py():
+        selected = pc.and_(kind, pc.is_in(batch.column("ts"), times))
+        if pc.any(selected).as_py():
             names = ("id", "ts", *_KERNEL_COLUMNS)
-            parts.append(pa.RecordBatch.from_pydict({name: decoded(batch.column(name)).filter(mine) for name in names}))
+            parts.append(
+                pa.RecordBatch.from_pydict({name: decoded(batch.column(name)).filter(selected) for name in names})
+            )
     return pa.Table.from_batches(parts) if parts else None
 
 
@@ -190,7 +192,7 @@ _LATE_LINKS = 1 << 60
 
 def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> Iterator[Batch]:
     """Yields the ends of arrows: a flow leaves where it occurs first, and arrives where it terminates."""
-    found = parsed.fields
+    fields = parsed.fields
     parts = [
         (column, ends)
         for name, wire, ends in (
@@ -199,7 +201,7 @@ def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> It
             ("flow_ids_old", VARINT, False),
             ("terminating_flow_ids_old", VARINT, True),
         )
-        if len((column := found.get(_T[name], wire)).owner)
+        if len((column := fields.get(_T[name], wire)).owner)
     ]
     if not parts:
         return
@@ -207,8 +209,8 @@ def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> It
     flow = np.concatenate([column.value for column, _ in parts])
     start = np.concatenate([column.start for column, _ in parts])
     ends = np.concatenate([np.full(len(column.owner), ends) for column, ends in parts])
-    mine = index[owner] >= 0
-    owner, flow, start, ends = owner[mine], flow[mine], start[mine], ends[mine]
+    selected = index[owner] >= 0
+    owner, flow, start, ends = owner[selected], flow[selected], start[selected], ends[selected]
     order = np.lexsort((start, ends, parsed.events.ts[owner]))
     owner, flow, start, ends = owner[order], flow[order], start[order], ends[order]
     role = np.where(ends, 2, 1)
@@ -223,14 +225,14 @@ def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> It
     yield from context.links("flow", at, signed(flow), role, ids[row])
 
 
-def submissions(context: Context, chunk: Chunk, found: Fields, ids: Int64, index: Int64) -> None:
+def submissions(context: Context, chunk: Chunk, fields: Fields, ids: Int64, index: Int64) -> None:
     """Remembers which rows start or await which work on a GPU."""
-    column = found.get(_T["gpu_correlation"], LENGTH)
-    mine = index[column.owner] >= 0
-    if not mine.any():
+    column = fields.get(_T["gpu_correlation"], LENGTH)
+    selected = index[column.owner] >= 0
+    if not selected.any():
         return
     gathered: dict[str, tuple[list[int], list[int]]] = {"out": ([], []), "in": ([], [])}
-    owners, starts, sizes = (array[mine].tolist() for array in (column.owner, column.start, signed(column.value)))
+    owners, starts, sizes = (array[selected].tolist() for array in (column.owner, column.start, signed(column.value)))
     for owner, start, size in zip(owners, starts, sizes, strict=True):
         data = chunk.data[start : start + size].tobytes()
         for role, number in _ROLES:
@@ -260,17 +262,17 @@ def event_waits(context: Context, batch: Batch) -> Iterator[Batch]:
         yield from context.links("wait", ids[calls] + 1, correlation[calls], np.full(len(calls), 0), ids[calls])
 
 
-def remember_stages(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:
+def remember_stages(context: Context, chunk: Chunk, events: Events, fields: Fields, index: Int64, rows: Int64) -> None:
     """Remembers the event id of each stage and the ids that it awaits, for links at the end of the trace."""
     ids = events.id[rows]
-    event = found.get(_G["event_id"], VARINT)
-    mine = index[event.owner] >= 0
-    if mine.any():
-        context.stage_rows.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
-    waits = found.get(_G["event_wait_ids"], VARINT)
+    event = fields.get(_G["event_id"], VARINT)
+    selected = index[event.owner] >= 0
+    if selected.any():
+        context.stage_rows.append((signed(event.value)[selected], ids[index[event.owner[selected]]]))
+    waits = fields.get(_G["event_wait_ids"], VARINT)
     if len(waits.owner):
         context.stage_ends.append((signed(waits.value), ids[index[waits.owner]], "in"))
-    packed = found.get(_G["event_wait_ids"], LENGTH)
+    packed = fields.get(_G["event_wait_ids"], LENGTH)
     for row in np.unique(packed.owner).tolist():
         message = chunk.data[int(events.start[row]) : int(events.end[row])].tobytes()
         awaited = np.array(repeated(message, _G["event_wait_ids"]), np.uint64).view(np.int64)
@@ -287,10 +289,10 @@ def late_links(context: Context) -> Iterator[Batch]:
     order = np.argsort(events, kind="stable")
     events, rows = events[order], rows[order]
     first = _LATE_LINKS
-    for link, mine, other in (("launch", "out", 2), ("wait", "in", 0)):
-        keys = np.concatenate([key for key, _, role in context.stage_ends if role == mine] or [empty])
-        ends = np.concatenate([row for _, row, role in context.stage_ends if role == mine] or [empty])
-        role = np.full(len(keys), 0 if mine == "out" else 2)
+    for link, role_of_link, other in (("launch", "out", 2), ("wait", "in", 0)):
+        keys = np.concatenate([key for key, _, role in context.stage_ends if role == role_of_link] or [empty])
+        ends = np.concatenate([row for _, row, role in context.stage_ends if role == role_of_link] or [empty])
+        role = np.full(len(keys), 0 if role_of_link == "out" else 2)
         work = np.unique(keys)
         at = np.minimum(np.searchsorted(events, work), max(len(events) - 1, 0))
         known = events[at] == work if len(events) else np.zeros(len(work), np.bool_)

@@ -128,13 +128,13 @@ class Specifications:
 
     def parse(self, data: bytes) -> None:
         """Reads a Specifications message. Raises ValueError if it isn't protobuf."""
-        s, found = f.SPECIFICATIONS, lenient(data)
+        s, fields = f.SPECIFICATIONS, lenient(data)
         name, described = f.DESCRIPTION["name"], f.DESCRIPTION["description"]
-        queues = [lenient(message(one)) for one in found.get(s["hw_queue"], [])]
+        queues = [lenient(message(one)) for one in fields.get(s["hw_queue"], [])]
         self.queues = [text(first(queue, name, b"")) for queue in queues]
         self.queue_descriptions = [text(first(queue, described, b"")) for queue in queues]
-        self.stages = [text(first(lenient(message(one)), name, b"")) for one in found.get(s["stage"], [])]
-        for one in found.get(s["context_spec"], []):
+        self.stages = [text(first(lenient(message(one)), name, b"")) for one in fields.get(s["stage"], [])]
+        for one in fields.get(s["context_spec"], []):
             spec = lenient(message(one))
             context = int(first(spec, f.CONTEXT_SPEC["context"], 0))
             self.contexts[context] = int32(first(spec, f.CONTEXT_SPEC["pid"], 0))
@@ -155,12 +155,12 @@ class InternedStage:
 
 
 def interned_stages(
-    context: Context, chunk: Chunk, events: Events, found: Fields, specifications: Specifications
+    context: Context, chunk: Chunk, events: Events, fields: Fields, specifications: Specifications
 ) -> tuple[list[InternedStage], Int64]:
     """Returns the distinct stages of the events, and for each event the index of its stage."""
     count = len(events)
     none = (1 << 64) - 1
-    columns: list[UInt64] = [found.get(_G[name], VARINT).last(count, none) for name in KEYS]
+    columns: list[UInt64] = [fields.get(_G[name], VARINT).last(count, none) for name in KEYS]
     rows, of = combinations(events.state, columns)
     stages = []
     for row in rows.tolist():
@@ -180,8 +180,8 @@ def _look_up(
 
     In traces that ktrace wrote, the stage's description is the kind; arguments that the writer derived are left out.
     """
-    found = {key: state.entries.get((f.INTERNED_DATA[table], given.get(key, -1))) for key, table in _TABLES}
-    entries = {key: lenient(entry) if entry else {} for key, entry in found.items()}
+    encoded = {key: state.entries.get((f.INTERNED_DATA[table], given.get(key, -1))) for key, table in _TABLES}
+    entries = {key: lenient(entry) if entry else {} for key, entry in encoded.items()}
     kernel, stage_entry = entries["kernel_iid"], entries["stage_iid"]
     stage = _text(stage_entry, _STAGE["name"]) or _listed(specifications.stages, given.get("stage_id"))
     category = first(stage_entry, _STAGE["category"], 0)
@@ -216,12 +216,12 @@ def _text(entry: Entry, number: int) -> str:
 
 def _arguments(context: Context, state: SequenceState, kernel: Entry) -> dict[str, Any]:
     """The arguments of an interned kernel by name. Of another tool's kernel also its architecture and mangled name."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if not context.by_ktrace:
         full, mangled = _text(kernel, _KERNEL["demangled_name"]), _text(kernel, _KERNEL["name"])
         facts = {"arch": _text(kernel, _KERNEL["arch"]), "kernel_name": mangled if full and full != mangled else ""}
-        found = {name: value for name, value in facts.items() if value}
-    return found | dict(_argument(context, state, message(one)) for one in kernel.get(_KERNEL["args"], []))
+        arguments = {name: value for name, value in facts.items() if value}
+    return arguments | dict(_argument(context, state, message(one)) for one in kernel.get(_KERNEL["args"], []))
 
 
 def _kind(state: SequenceState, stage: str, category: int, *, is_interned: bool) -> str:
@@ -233,8 +233,8 @@ def _kind(state: SequenceState, stage: str, category: int, *, is_interned: bool)
         return "kernel"
     if category == _GRAPHICS:
         return "range"
-    found = next((kind for kind, words_ in _BY_NAME if words_.search(stage)), None)
-    return found or ("range" if _uses_compute(state) else "kernel")
+    by_name = next((kind for kind, words_ in _BY_NAME if words_.search(stage)), None)
+    return by_name or ("range" if _uses_compute(state) else "kernel")
 
 
 def _uses_compute(state: SequenceState) -> bool:
@@ -300,21 +300,21 @@ def _place(
 
 def _argument(context: Context, state: SequenceState, data: bytes) -> tuple[str, Any]:
     """Returns name and value of an argument of an interned kernel."""
-    a, found = f.EXTRA_COMPUTE_ARG, lenient(data)
-    name = text(first(found, a["name"], b""))
-    code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
+    a, fields = f.EXTRA_COMPUTE_ARG, lenient(data)
+    name = text(first(fields, a["name"], b""))
+    code = state.texts["arg_names"].get(int(first(fields, a["name_iid"], 0)))
     if not name and code >= 0:
         name = context.argument_names.texts[code]
-    as_text = Json if context.by_ktrace and a["name"] in found else str  # that is how JSON is marked
+    as_text = Json if context.by_ktrace and a["name"] in fields else str  # that is how JSON is marked
     for part, convert in (
         ("int_value", int64),
         ("uint_value", int),
         ("double_value", double),
         ("string_value", lambda value: as_text(text(value))),
     ):
-        if a[part] in found:
-            return name, convert(found[a[part]][-1])
-    code = state.texts["strings"].get(int(first(found, a["string_value_iid"], 0)))
+        if a[part] in fields:
+            return name, convert(fields[a[part]][-1])
+    code = state.texts["strings"].get(int(first(fields, a["string_value_iid"], 0)))
     return name, as_text(context.trace_texts.texts[code]) if code >= 0 else ""
 
 
@@ -325,14 +325,14 @@ _NAMES = {number: name for name, number in _G.items()}
 
 def read_stages(context: Context, chunk: Chunk, events: Events, specifications: Specifications) -> Iterator[Batch]:
     """Yields the rows of GpuRenderStageEvents."""
-    found = parse(chunk.data, events.start, events.end)
-    kept = _work(context, chunk, events, found, specifications)
+    fields = parse(chunk.data, events.start, events.end)
+    kept = _work(context, chunk, events, fields, specifications)
     rows = np.flatnonzero(kept)
     if not len(rows):
         return
-    stages, of = interned_stages(context, chunk, events, found, specifications)
+    stages, of = interned_stages(context, chunk, events, fields, specifications)
     index = np.where(kept, np.cumsum(kept) - 1, -1)
-    duration = found.get(_G["duration"], VARINT)
+    duration = fields.get(_G["duration"], VARINT)
     has_dur = duration.has(len(events))[rows]
     columns = context.tracks.columns(np.array([one.place for one in stages])[of[rows]])
     columns |= {
@@ -347,10 +347,10 @@ def read_stages(context: Context, chunk: Chunk, events: Events, specifications: 
     }
     if events.clock is not None:
         columns["clock"] = chunk.chunk_texts.column(events.clock[rows].astype(np.int32))
-    columns["name"] = _own_names(chunk, found, index, columns["name"], stages, of)
-    launched, dimensions = _launch(chunk, events, found, index, len(rows))
+    columns["name"] = _own_names(chunk, fields, index, columns["name"], stages, of)
+    launched, dimensions = _launch(chunk, events, fields, index, len(rows))
     columns |= dimensions
-    values = joined_values([_kernel_arguments(chunk, stages, of, rows), launched, *_rest(chunk, found, index)])
+    values = joined_values([_kernel_arguments(chunk, stages, of, rows), launched, *_rest(chunk, fields, index)])
     if context.observer is not None:
         is_kernel = np.array([one.is_compute for one in stages], np.int64)[of[rows]]
         context.observer.observe_stages(chunk, values, events.ts[rows], is_kernel)
@@ -361,21 +361,21 @@ def read_stages(context: Context, chunk: Chunk, events: Events, specifications: 
             context.correlations(batch)
         yield batch
     if not context.by_ktrace:  # a trace that ktrace wrote has its links in the sidecar
-        remember_stages(context, chunk, events, found, index, rows)
+        remember_stages(context, chunk, events, fields, index, rows)
 
 
-def _work(context: Context, chunk: Chunk, events: Events, found: Fields, specifications: Specifications) -> Bools:
+def _work(context: Context, chunk: Chunk, events: Events, fields: Fields, specifications: Specifications) -> Bools:
     """Returns which events are work; others are damaged, or contain only specifications, which are read here."""
     report = context.conversion.report
-    for row in found.bad.tolist():
+    for row in fields.bad.tolist():
         report.issue("bad-record", context.where(int(events.id[row])), "not protobuf")
     kept = np.ones(len(events), np.bool_)
-    kept[found.bad] = False
-    for start, size in _places(found, "specifications"):
+    kept[fields.bad] = False
+    for start, size in _places(fields, "specifications"):
         specifications.parse(chunk.data[start : start + size].tobytes())
-    no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
+    no_work = fields.get(_G["specifications"], LENGTH).has(len(events)) & kept
     for name in ("event_id", "duration"):
-        no_work &= ~found.get(_G[name], VARINT).has(len(events))
+        no_work &= ~fields.get(_G[name], VARINT).has(len(events))
     if no_work.any():
         report.used(int(no_work.sum()), outcome="specifications")
     kept &= ~no_work
@@ -383,8 +383,8 @@ def _work(context: Context, chunk: Chunk, events: Events, found: Fields, specifi
     return kept
 
 
-def _places(found: Fields, name: str) -> list[tuple[int, int]]:
-    column = found.get(_G[name], LENGTH)
+def _places(fields: Fields, name: str) -> list[tuple[int, int]]:
+    column = fields.get(_G[name], LENGTH)
     return list(zip(column.start.tolist(), column.value.tolist(), strict=True))
 
 
@@ -396,28 +396,28 @@ def _spelled(texts: list[str | None] | list[str], index: Int64) -> pa.Dictionary
 
 
 def _own_names(
-    chunk: Chunk, found: Fields, index: Int64, names: pa.Array, stages: list[InternedStage], of: Int64
+    chunk: Chunk, fields: Fields, index: Int64, names: pa.Array, stages: list[InternedStage], of: Int64
 ) -> pa.Array:
     """Returns the names; an event without an interned kernel may spell its name."""
-    column = found.get(_G["name"], LENGTH)
+    column = fields.get(_G["name"], LENGTH)
     unnamed = np.array([one.kernel is None for one in stages], np.bool_)[of]
-    mine = (index[column.owner] >= 0) & unnamed[column.owner]
-    if not mine.any():
+    selected = (index[column.owner] >= 0) & unnamed[column.owner]
+    if not selected.any():
         return names
     codes = np.full(len(names), -1, np.int32)
-    spelled = texts_at(chunk.data, column.start[mine], signed(column.value)[mine])
-    codes[index[column.owner[mine]]] = chunk.chunk_texts.codes(spelled)
+    spelled = texts_at(chunk.data, column.start[selected], signed(column.value)[selected])
+    codes[index[column.owner[selected]]] = chunk.chunk_texts.codes(spelled)
     return pc.coalesce(decoded(chunk.chunk_texts.column(codes)), decoded(names))
 
 
 def _launch(
-    chunk: Chunk, events: Events, found: Fields, index: Int64, count: int
+    chunk: Chunk, events: Events, fields: Fields, index: Int64, count: int
 ) -> tuple[Values, dict[str, pa.Array]]:
     """Returns arguments and dimensions of launches."""
-    column = found.get(_G["launch"], LENGTH)
-    mine = index[column.owner] >= 0
-    owner, start = column.owner[mine], column.start[mine]
-    launch = parse(chunk.data, start, start + signed(column.value)[mine])
+    column = fields.get(_G["launch"], LENGTH)
+    selected = index[column.owner] >= 0
+    owner, start = column.owner[selected], column.start[selected]
+    launch = parse(chunk.data, start, start + signed(column.value)[selected])
     c = f.COMPUTE_KERNEL_LAUNCH
     dimensions = {}
     for name, size in (("grid", "grid_size"), ("block", "workgroup_size")):
@@ -448,15 +448,17 @@ def _kernel_arguments(chunk: Chunk, stages: list[InternedStage], of: Int64, rows
     value_type, number = flat[which, 1].astype(np.uint8), flat[which, 2]
     texts = np.flatnonzero(value_type == JSON)  # their codes are of trace_texts
     codes, of_code = distinct_of(number[texts])
-    own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in codes.tolist()]
-    number[texts] = np.array(own, np.int64)[of_code]
+    copied = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in codes.tolist()]
+    number[texts] = np.array(copied, np.int64)[of_code]
     return Values(row, flat[which, 0].astype(np.int32), value_type, number)
 
 
-def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
+def _rest(chunk: Chunk, fields: Fields, index: Int64) -> Iterator[Values]:
     """Yields extra_data, always texts, under their names, and fields that have no column, with a "$"."""
     gathered = []
-    for row, (start, size) in zip(found.get(_G["extra_data"], LENGTH).owner, _places(found, "extra_data"), strict=True):
+    for row, (start, size) in zip(
+        fields.get(_G["extra_data"], LENGTH).owner, _places(fields, "extra_data"), strict=True
+    ):
         parts = lenient(chunk.data[start : start + size].tobytes())
         name, value = (first(parts, f.EXTRA_DATA[part], b"") for part in ("name", "value"))
         if index[row] >= 0:
@@ -464,18 +466,18 @@ def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
     if gathered:
         row_, key_, number = np.array(gathered, np.int64).T
         yield Values(row_, key_.astype(np.int32), np.full(len(row_), CHUNK_TEXT, np.uint8), number)
-    for tag in found.tags:
+    for tag in fields.tags:
         if tag >> 3 in _KNOWN or tag & 7 != VARINT:
             continue
-        column = found.get(tag >> 3, VARINT)
-        mine = index[column.owner] >= 0
-        count = int(mine.sum())
+        column = fields.get(tag >> 3, VARINT)
+        selected = index[column.owner] >= 0
+        count = int(selected.sum())
         key = chunk.argument_names.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
         yield Values(
-            index[column.owner[mine]],
+            index[column.owner[selected]],
             np.full(count, key, np.int32),
             np.full(count, INT, np.uint8),
-            signed(column.value)[mine],
+            signed(column.value)[selected],
         )
 
 
@@ -519,23 +521,23 @@ class GpuPackets:
 
     def describe(self, data: bytes) -> None:
         """Reads the descriptor of a GpuCounterEvent that isn't interned."""
-        found = gather(data)
-        gpu = int32(first(found, _C["gpu_id"], 0))
-        for descriptor in found.get(_C["counter_descriptor"], []):
+        fields = gather(data)
+        gpu = int32(first(fields, _C["gpu_id"], 0))
+        for descriptor in fields.get(_C["counter_descriptor"], []):
             self._known |= {(gpu, number): counter for number, counter in _specs(as_bytes(descriptor)).items()}
 
     def values(self, chunk: Chunk, events: Events, base: int) -> Iterator[Batch]:
         """Yields the values of GpuCounterEvents, without estimates that ktrace made from a column of their kernel."""
         report = self._context.conversion.report
-        found = parse(chunk.data, events.start, events.end)
-        given = found.get(_C["counters"], LENGTH)
+        fields = parse(chunk.data, events.start, events.end)
+        given = fields.get(_C["counters"], LENGTH)
         parts = parse(chunk.data, given.start, given.start + signed(given.value))
         whole = parts.get(f.GPU_COUNTER["int_value"], VARINT)
         real = parts.get(f.GPU_COUNTER["double_value"], FIXED64)
         value = np.full(parts.count, np.nan)
         value[whole.owner] = signed(whole.value)
         value[real.owner] = bits(signed(real.value))
-        known, which = self._counters(chunk, events, found, parts)
+        known, which = self._counters(chunk, events, fields, parts)
         kept = np.array(
             [not (self._context.by_ktrace and counter.description == ESTIMATE) for counter, _ in known], np.bool_
         )[which]
@@ -582,14 +584,14 @@ class GpuPackets:
             yield batch
 
     def _counters(
-        self, chunk: Chunk, events: Events, found: Fields, parts: Fields
+        self, chunk: Chunk, events: Events, fields: Fields, parts: Fields
     ) -> tuple[list[tuple[CounterSpec, int]], Int64]:
         """Returns counters with their devices, and for each value of the events the index of its counter."""
-        owner = found.get(_C["counters"], LENGTH).owner
+        owner = fields.get(_C["counters"], LENGTH).owner
         number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
-        gpu = signed(found.get(_C["gpu_id"], VARINT).last(len(events)))[owner]
+        gpu = signed(fields.get(_C["gpu_id"], VARINT).last(len(events)))[owner]
         none = (1 << 64) - 1
-        iid = found.get(_C["counter_descriptor_iid"], VARINT).last(len(events), none)[owner]
+        iid = fields.get(_C["counter_descriptor_iid"], VARINT).last(len(events), none)[owner]
         state = events.state[owner]
         rows, which = combinations(state, [number, gpu.view(np.uint64), iid])
         known = [
@@ -618,24 +620,24 @@ class GpuPackets:
 
     def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
         """Reads a GpuMemTotalEvent."""
-        m, found = f.GPU_MEM_TOTAL_EVENT, gather(data)
+        m, fields = f.GPU_MEM_TOTAL_EVENT, gather(data)
         place: dict[str, Any] = {
-            "device": int(first(found, m["gpu_id"], 0)),
-            "pid": int(first(found, m["pid"], 0)) or None,
+            "device": int(first(fields, m["gpu_id"], 0)),
+            "pid": int(first(fields, m["pid"], 0)) or None,
         }
         place |= {"host": host_of(machine)}
-        size = float(first(found, m["size"], 0))
+        size = float(first(fields, m["size"], 0))
         self._event("counter", "GPU memory", at, ts, clock, **place, value=size, unit="B")
 
     def log(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
         """Reads a GpuLog."""
-        g, found = f.GPU_LOG, gather(data)
-        args: dict[str, Any] = {"severity": _SEVERITIES.get(int(first(found, g["severity"], 0)), "unspecified")}
-        if tag := text(first(found, g["tag"], b"")):
+        g, fields = f.GPU_LOG, gather(data)
+        args: dict[str, Any] = {"severity": _SEVERITIES.get(int(first(fields, g["severity"], 0)), "unspecified")}
+        if tag := text(first(fields, g["tag"], b"")):
             args["tag"] = tag
         self._event(
             "log",
-            text(first(found, g["log_message"], b"")),
+            text(first(fields, g["log_message"], b"")),
             at,
             ts,
             clock,
@@ -648,14 +650,14 @@ class GpuPackets:
         """Reads a GpuInfo: the index of a GPU in the list is its number."""
         g = f.GPU
         for device, gpu in enumerate(gather(data).get(f.GPU_INFO["gpus"], [])):
-            found = gather(as_bytes(gpu))
-            facts = {fact: text(first(found, g[fact], b"")) for fact in ("vendor", "model", "architecture", "pci_bdf")}
-            if uuid := first(found, g["uuid"], b""):
+            fields = gather(as_bytes(gpu))
+            facts = {fact: text(first(fields, g[fact], b"")) for fact in ("vendor", "model", "architecture", "pci_bdf")}
+            if uuid := first(fields, g["uuid"], b""):
                 facts["uuid"] = uuid.hex()
-            for extra in found.get(g["extra_info"], []):
+            for extra in fields.get(g["extra_info"], []):
                 pair = gather(as_bytes(extra))
                 facts[text(first(pair, 1, b""))] = text(first(pair, 2, b""))
-            name = text(first(found, g["name"], b"")) or None
+            name = text(first(fields, g["name"], b"")) or None
             facts = {fact: value for fact, value in facts.items() if value}
             self._context.devices[host_of(machine), device] = {"name": name, "facts": facts}
 
@@ -671,17 +673,17 @@ def _specs(descriptor: bytes) -> dict[int, CounterSpec]:
     listed = _listed_groups(descriptor)
     for spec in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["specs"], []):
         data = message(spec)
-        found = lenient(data)
+        fields = lenient(data)
         over, under = (
             " ".join(_UNITS.get(unit, str(unit)) for unit in repeated(data, s[name]))
             for name in ("numerator_units", "denominator_units")
         )
         unit = f"{over}/{under}" if under else over
-        number = int(first(found, s["counter_id"], 0))
-        name = text(first(found, s["name"], b"")) or f"counter {number}"
+        number = int(first(fields, s["counter_id"], 0))
+        name = text(first(fields, s["name"], b"")) or f"counter {number}"
         named = (_GROUPS.get(group, str(group)) for group in repeated(data, s["groups"]))
         groups = tuple(dict.fromkeys([*named, *listed.get(number, [])]))
-        counters[number] = CounterSpec(name, unit or None, text(first(found, s["description"], b"")), groups)
+        counters[number] = CounterSpec(name, unit or None, text(first(fields, s["description"], b"")), groups)
     return counters
 
 
@@ -691,8 +693,8 @@ def _listed_groups(descriptor: bytes) -> dict[int, list[str]]:
     groups: dict[int, list[str]] = {}
     for group in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["counter_groups"], []):
         data = message(group)
-        found = lenient(data)
-        name = text(first(found, g["name"], b"")) or f"group {first(found, g['group_id'], 0)}"
+        fields = lenient(data)
+        name = text(first(fields, g["name"], b"")) or f"group {first(fields, g['group_id'], 0)}"
         for number in repeated(data, g["counter_ids"]):
             groups.setdefault(int(number), []).append(name)
     return groups

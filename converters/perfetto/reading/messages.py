@@ -39,10 +39,10 @@ from ..sidecar import Sidecar, parse_begin
 
 def gather(data: bytes) -> dict[int, list[Value]]:
     """Returns field number -> values of a message. Raises ValueError if it isn't protobuf."""
-    found: dict[int, list[Value]] = {}
+    fields: dict[int, list[Value]] = {}
     for number, _, value in fields_of(data):
-        found.setdefault(number, []).append(value)
-    return found
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
 def lenient(data: bytes) -> dict[int, list[Value]]:
@@ -53,9 +53,9 @@ def lenient(data: bytes) -> dict[int, list[Value]]:
         return {}
 
 
-def first(found: dict[int, list[Value]], number: int, default: Any) -> Any:
+def first(fields: dict[int, list[Value]], number: int, default: Any) -> Any:
     """The value of a singular field if it has the type of the default, else the default. The last value wins."""
-    value = found.get(number, [default])[-1]
+    value = fields.get(number, [default])[-1]
     return value if isinstance(value, type(default)) else default
 
 
@@ -100,30 +100,30 @@ def bits(values: Int64) -> Float64:
 
 def repeated(message: bytes, number: int, *, fixed: bool = False) -> list[int]:
     """The values of a repeated field of varints or `fixed` 64 bits, packed or not, up to where it isn't protobuf."""
-    found: list[int] = []
+    values: list[int] = []
     try:
         for field_number, _, value in fields_of(message):
             if field_number != number:
                 continue
             if not isinstance(value, bytes):
-                found.append(value)
+                values.append(value)
             else:
-                found += np.frombuffer(value, "<u8", len(value) // 8).tolist() if fixed else _varints(value)
+                values += np.frombuffer(value, "<u8", len(value) // 8).tolist() if fixed else _varints(value)
     except ValueError:
         pass
-    return found
+    return values
 
 
 def _varints(data: bytes) -> list[int]:
     """The varints of a packed field, without a last one that is cut off."""
-    found, value, shift = [], 0, 0
+    values, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            found.append(value & 0xFFFFFFFFFFFFFFFF)
+            values.append(value & 0xFFFFFFFFFFFFFFFF)
             value = shift = 0
-    return found
+    return values
 
 
 #: Packets that are read at once.
@@ -263,18 +263,18 @@ EVENT, STAGE, COUNTER = (
 class Alternatives:
     """Which data counts in packets that have several. `several` are the indices of these packets."""
 
-    def __init__(self, found: Fields) -> None:
-        columns = [found.get(number, LENGTH) for number in (EVENT, STAGE, COUNTER)]
+    def __init__(self, fields: Fields) -> None:
+        columns = [fields.get(number, LENGTH) for number in (EVENT, STAGE, COUNTER)]
         owner = np.concatenate([column.owner for column in columns])
-        self.several: Int64 = np.flatnonzero(np.bincount(owner, minlength=found.count) > 1)
-        self._last = np.full(found.count, -1, np.int64)
+        self.several: Int64 = np.flatnonzero(np.bincount(owner, minlength=fields.count) > 1)
+        self._last = np.full(fields.count, -1, np.int64)
         if len(self.several):
             np.maximum.at(self._last, owner, np.concatenate([column.start for column in columns]))
 
     def kept(self, column: Column, taken: Bools) -> Bools:
         """Returns which values of a column are those of packets that are taken, and the last of their packet."""
-        mine: Bools = taken[column.owner]
-        return mine & (column.start == self._last[column.owner]) if len(self.several) else mine
+        selected: Bools = taken[column.owner]
+        return selected & (column.start == self._last[column.owner]) if len(self.several) else selected
 
 
 #: Field of InternedData -> table of its texts. All entries have the number in field 1 and the text in field 2.
@@ -359,11 +359,11 @@ class TextCodes:
     def find(self, numbers: UInt64) -> Int32:
         """Returns the codes of many numbers."""
         near = numbers < len(self._codes)
-        found: Int32 = np.where(near, self._codes[np.where(near, numbers, 0).astype(np.int64)], np.int32(-1))
+        codes: Int32 = np.where(near, self._codes[np.where(near, numbers, 0).astype(np.int64)], np.int32(-1))
         if self._far:
             distinct, back = np.unique(numbers[~near], return_inverse=True)
-            found[~near] = np.array([self._far.get(number, -1) for number in distinct.tolist()], np.int32)[back]
-        return found
+            codes[~near] = np.array([self._far.get(number, -1) for number in distinct.tolist()], np.int32)[back]
+        return codes
 
 
 @dataclass
@@ -431,8 +431,8 @@ def look_up(states: list[SequenceState], of_row: Int64, table: str, numbers: UIn
     first = int(of_row[0]) if len(of_row) else 0
     if not len(of_row) or (of_row == first).all():
         return states[first].texts[table].find(numbers) if len(of_row) else np.empty(0, np.int32)
-    found = np.empty(len(numbers), np.int32)
+    codes = np.empty(len(numbers), np.int32)
     order = np.argsort(of_row, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(of_row[order])) + 1):
-        found[rows] = states[int(of_row[rows[0]])].texts[table].find(numbers[rows])
-    return found
+        codes[rows] = states[int(of_row[rows[0]])].texts[table].find(numbers[rows])
+    return codes

@@ -138,10 +138,10 @@ class TraceReader:
             raise exceeded("value", what, where=self.context.where(base + int(start[-1])))
         chunk = self._new_chunk(joined_bytes(before, data, first, last), list(states))
         shift = len(before) - first
-        found = parse(chunk.data, start + shift, end + shift)
-        compressed = [found.get(_P[name], LENGTH) for name in _COMPRESSED]
+        fields = parse(chunk.data, start + shift, end + shift)
+        compressed = [fields.get(_P[name], LENGTH) for name in _COMPRESSED]
         if not any(len(column.owner) for column in compressed):
-            yield from self._chunk(chunk, found, start + shift, base - shift, opened)
+            yield from self._chunk(chunk, fields, start + shift, base - shift, opened)
             return
         at = 0
         for row in np.unique(np.concatenate([column.owner for column in compressed])).tolist():
@@ -182,40 +182,40 @@ class TraceReader:
         self._inflated_bytes += size
         self._limits.check_inflated(self._inflated_bytes, self._stored, None)
 
-    def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
+    def _chunk(self, chunk: Chunk, fields: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
         """Yields the rows of uncompressed packets. `start` and `base` refer to the chunk's data."""
-        count = found.count
-        sequence = signed(found.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
-        flags = signed(found.get(_P["sequence_flags"], VARINT).last(count))
-        flags |= signed(found.get(_P["incremental_state_cleared"], VARINT).last(count)) & _CLEARED
-        bad = np.isin(np.arange(count), found.bad)
+        count = fields.count
+        sequence = signed(fields.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
+        flags = signed(fields.get(_P["sequence_flags"], VARINT).last(count))
+        flags |= signed(fields.get(_P["incremental_state_cleared"], VARINT).last(count)) & _CLEARED
+        bad = np.isin(np.arange(count), fields.bad)
         derived = (sequence >= DERIVED_SEQUENCES) & self.context.by_ktrace & ~bad
-        machine = signed(found.get(_P["machine_id"], VARINT).last(count))
-        state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0, machine)
-        ts = signed(found.get(_P["timestamp"], VARINT).last(count)).copy()
-        these = _Packets(chunk, found, base, start, sequence, state, machine, ts, bad, derived)
+        machine = signed(fields.get(_P["machine_id"], VARINT).last(count))
+        state = self._states(chunk, fields, sequence, (flags & _CLEARED) > 0, machine)
+        ts = signed(fields.get(_P["timestamp"], VARINT).last(count)).copy()
+        these = _Packets(chunk, fields, base, start, sequence, state, machine, ts, bad, derived)
         clock = self._walk(these)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
         taken = self._account(these, (flags & _NEEDED > 0) & ~(valid | bad | derived))
         yield from self._rows.rest()
         yield from self._links
         self._links = []
-        data = Alternatives(found)
+        data = Alternatives(fields)
         if len(data.several):
             where = self.context.where(int(start[data.several[0]]) + base)
             self._report.issue("duplicate-key", where, "the data of a packet", len(data.several))
-        columns = found.get(COUNTER, LENGTH)
-        mine = data.kept(columns, taken)
-        if mine.any():
-            yield from self._gpus.values(chunk, _events(these, columns, mine, clock), base)
-        ids = found.get(_ROW, VARINT)
+        columns = fields.get(COUNTER, LENGTH)
+        selected = data.kept(columns, taken)
+        if selected.any():
+            yield from self._gpus.values(chunk, _events(these, columns, selected, clock), base)
+        ids = fields.get(_ROW, VARINT)
         rows = (signed(ids.last(count)), ids.has(count)) if self.context.by_ktrace else None
-        columns = found.get(STAGE, LENGTH)
-        mine = data.kept(columns, taken)
-        if mine.any():
-            stages = _events(these, columns, mine, clock, rows)
+        columns = fields.get(STAGE, LENGTH)
+        selected = data.kept(columns, taken)
+        if selected.any():
+            stages = _events(these, columns, selected, clock, rows)
             yield from read_stages(self.context, chunk, stages, self._specifications)
-        columns = found.get(EVENT, LENGTH)
+        columns = fields.get(EVENT, LENGTH)
         events = _events(these, columns, data.kept(columns, taken), clock, rows)
         if not self.context.by_ktrace:
             if len(events):
@@ -236,13 +236,13 @@ class TraceReader:
             else:
                 self._open = None
 
-    def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Bools, machine: Int64) -> Int64:
+    def _states(self, chunk: Chunk, fields: Fields, sequence: Int64, cleared: Bools, machine: Int64) -> Int64:
         """Returns the index of each packet's state: a new state begins where it is cleared or its defaults change.
 
         All packets of a sequence are of one machine.
         """
-        count = found.count
-        change = cleared | found.get(_P["trace_packet_defaults"], LENGTH).has(count)
+        count = fields.count
+        change = cleared | fields.get(_P["trace_packet_defaults"], LENGTH).has(count)
         of = np.empty(count, np.int64)
         order = np.argsort(sequence, kind="stable")
         cuts = np.flatnonzero(np.diff(sequence[order])) + 1
@@ -266,10 +266,10 @@ class TraceReader:
         Fills in the times of packets with a clock of their own, and reports rare fields that can't be read.
         Returns the codes of the clocks' names for times that can't be converted to the main clock; None if all can.
         """
-        chunk, found, base, start, sequence, state, machine, ts, bad, derived = packets
-        times = PacketTimes(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
+        chunk, packet_fields, base, start, sequence, state, machine, ts, bad, derived = packets
+        times = PacketTimes(self.context.clocks, chunk, packet_fields, sequence, state, ts, self._own_clock)
         skipped = bad | derived
-        for row, fields in _rare(chunk, found):
+        for row, fields in _rare(chunk, packet_fields):
             if skipped[row]:
                 continue
             try:
@@ -289,7 +289,7 @@ class TraceReader:
             except ValueError as error:
                 skipped[row] = True
                 self._report.issue("bad-record", self.context.where(int(start[row]) + base), str(error), 0)
-        times.until(found.count)
+        times.until(packet_fields.count)
         return times.names
 
     def _change(self, fields: RareFields, state: SequenceState, sequence: int, machine: int) -> None:
@@ -322,8 +322,8 @@ class TraceReader:
 
     def _account(self, packets: _Packets, lost: Bools) -> Bools:
         """Counts what became of each packet without events, and returns a mask of those with events."""
-        _, found, base, start, _, _, _, _, bad, derived = packets
-        count, report = found.count, self._report
+        _, fields, base, start, _, _, _, _, bad, derived = packets
+        count, report = fields.count, self._report
         if n := int(derived.sum()):
             report.used(n, outcome="derived for viewers")
         left = ~derived
@@ -333,22 +333,22 @@ class TraceReader:
             left &= ~rows
         rows = np.zeros(count, np.bool_)
         for number in (EVENT, STAGE, COUNTER):
-            rows[found.get(number, LENGTH).owner] = True
+            rows[fields.get(number, LENGTH).owner] = True
         taken = rows & left
         left &= ~rows
         for name in ("gpu_mem_total_event", "gpu_log"):
-            mine = found.get(_P[name], LENGTH).has(count) & left
-            report.used(int(mine.sum()))
-            left &= ~mine
-        for tag in found.tags:
+            selected = fields.get(_P[name], LENGTH).has(count) & left
+            report.used(int(selected.sum()))
+            left &= ~selected
+        for tag in fields.tags:
             number = tag >> 3
             if number in _OF_THE_PACKET or not left.any():
                 continue
-            mine = found.get(number, tag & 7).has(count) & left
-            if mine.any():
-                first = base + int(start[mine.argmax()])
-                self._count_without_rows(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
-                left &= ~mine
+            selected = fields.get(number, tag & 7).has(count) & left
+            if selected.any():
+                first = base + int(start[selected.argmax()])
+                self._count_without_rows(_NAMES.get(number, f"field {number}"), int(selected.sum()), first)
+                left &= ~selected
         if left.any():
             report.used(int(left.sum()), outcome="structure")
         return taken
@@ -366,22 +366,22 @@ class TraceReader:
 
 
 def _events(
-    packets: _Packets, column: Column, mine: Bools, clock: Int64 | None, rows: tuple[Int64, Bools] | None = None
+    packets: _Packets, column: Column, selected: Bools, clock: Int64 | None, rows: tuple[Int64, Bools] | None = None
 ) -> Events:
     """The messages of some packets. `rows` has the ids that ktrace gave their rows, and which packets have one."""
-    owner, start = column.owner[mine], column.start[mine]
+    owner, start = column.owner[selected], column.start[selected]
     order = np.argsort(owner, kind="stable")
-    owner, start, size = owner[order], start[order], signed(column.value)[mine][order]
+    owner, start, size = owner[order], start[order], signed(column.value)[selected][order]
     clocks = None if clock is None else clock[owner]
     id_ = start + packets.base
     row = id_ if rows is None else np.where(rows[1][owner], rows[0][owner], id_)
     return Events(id_, row, packets.ts[owner], packets.state[owner], start, start + size, clocks)
 
 
-def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
+def _rare(chunk: Chunk, fields: Fields) -> Iterator[tuple[int, RareFields]]:
     """Yields the packets with a field of `_READ`, and these fields; of counter packets only those with a descriptor."""
-    parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
-    counters = found.get(COUNTER, LENGTH)
+    parts = {name: _places(fields.get(_P[name], LENGTH)) for name in _READ}
+    counters = fields.get(COUNTER, LENGTH)
     described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
     with_descriptor = described.get(f.GPU_COUNTER_EVENT["counter_descriptor"], LENGTH).owner
     keep = set(counters.owner[with_descriptor].tolist())

@@ -87,8 +87,8 @@ def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Itera
     yield from _state_ends(context, parsed)
     rules, before = rules_of(context, chunk, parsed), len(context.correlated)
     for number in np.unique(rules[used]).tolist():
-        mine = used[rules[used] == number]
-        for batch in _rows(context, chunk, parsed, mine, None, None, partial(as_work, rule(number))):
+        rows = used[rules[used] == number]
+        for batch in _rows(context, chunk, parsed, rows, None, None, partial(as_work, rule(number))):
             context.correlations(batch)
             yield batch
             yield from event_waits(context, batch)
@@ -234,18 +234,18 @@ def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Ar
     """Returns the names, a counter's from its track; never null."""
     codes = parsed.name[rows]
     pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
-    mine = np.flatnonzero((parsed.event_type[rows] == COUNTER) & (context.by_ktrace | (codes < 0)))
-    places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
+    counters = np.flatnonzero((parsed.event_type[rows] == COUNTER) & (context.by_ktrace | (codes < 0)))
+    places, of = np.unique(parsed.place[rows[counters]], return_inverse=True)
     names = [context.tracks.places[place].counter for place in places.tolist()]
     coded = np.array([-1 if name is None else pool.code(name.encode()) for name in names], np.int32)[of]
-    codes[mine] = np.where(coded < 0, codes[mine], coded)
+    codes[counters] = np.where(coded < 0, codes[counters], coded)
     return pool.column(np.where(codes < 0, pool.code(b""), codes).astype(np.int32))
 
 
 def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Array]:
     """Returns value and unit of the counters among those rows."""
-    mine = np.flatnonzero(parsed.event_type[rows] == COUNTER)
-    if not len(mine):
+    counters = np.flatnonzero(parsed.event_type[rows] == COUNTER)
+    if not len(counters):
         return {}
     count = len(parsed.events)
     value = np.full(count, np.nan)
@@ -254,40 +254,40 @@ def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Arr
     value[real.owner] = bits(signed(real.value))
     has = whole.has(count) | real.has(count)
     value, has = value[rows], has[rows]
-    places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
+    places, of = np.unique(parsed.place[rows[counters]], return_inverse=True)
     tracks = [context.tracks.places[place] for place in places.tolist()]
-    value[mine] *= np.array([track.scale for track in tracks], np.float64)[of]
+    value[counters] *= np.array([track.scale for track in tracks], np.float64)[of]
     for number, track in enumerate(tracks):
         if track.incremental:
-            here = mine[of == number]
+            here = counters[of == number]
             value[here] = track.total + np.cumsum(value[here])
             track.total = float(value[here[-1]])
     which = np.full(len(rows), -1, np.int64)
-    which[mine] = of
+    which[counters] = of
     unit = pa.array([track.unit for track in tracks], pa.string()).take(pa.array(which, mask=which < 0))
     return {"value": pa.array(value, mask=(which < 0) | ~has), "unit": unit.dictionary_encode()}
 
 
 def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
     """Returns debug annotations, and fields that have no column; `index` is the row of each event, or -1."""
-    events, found = parsed.events, parsed.fields
-    column = found.get(_T["debug_annotations"], LENGTH)
-    mine = index[column.owner] >= 0
-    owner, start, size = column.owner[mine], column.start[mine], signed(column.value)[mine]
+    events, fields = parsed.events, parsed.fields
+    column = fields.get(_T["debug_annotations"], LENGTH)
+    selected = index[column.owner] >= 0
+    owner, start, size = column.owner[selected], column.start[selected], signed(column.value)[selected]
     parts = [read_values(chunk, index[owner], events.state[owner], start, size, ANNOTATION)]
-    for tag in found.tags:
+    for tag in fields.tags:
         if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 in _DERIVED):
             continue
-        column = found.get(tag >> 3, tag & 7)
-        mine = index[column.owner] >= 0
-        if not mine.any():
+        column = fields.get(tag >> 3, tag & 7)
+        selected = index[column.owner] >= 0
+        if not selected.any():
             continue
         key = chunk.argument_names.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
-        number, value_type = signed(column.value)[mine], INT
+        number, value_type = signed(column.value)[selected], INT
         if tag & 7 == LENGTH:
-            data = zip(column.start[mine].tolist(), number.tolist(), strict=True)
+            data = zip(column.start[selected].tolist(), number.tolist(), strict=True)
             number, value_type = np.array([_base64(chunk, at, size) for at, size in data], np.int64), JSON
-        row = index[column.owner[mine]]
+        row = index[column.owner[selected]]
         parts.append(
             Values(
                 row, np.full(len(row), key, np.int32), np.full(len(row), value_type, np.uint8), number.astype(np.int64)

@@ -327,10 +327,10 @@ class ArgumentTexts:
             return None
         with no_gc():
             try:
-                found = self._decoded(coded.dictionary.cast(pa.binary()).to_pylist())
+                parsed = self._decoded(coded.dictionary.cast(pa.binary()).to_pylist())
             except (msgspec.DecodeError, RecursionError):
                 return None
-        return None if found is None else {key: column.take(coded.indices) for key, column in found.items()}
+        return None if parsed is None else {key: column.take(coded.indices) for key, column in parsed.items()}
 
     def _decoded(self, texts: list[bytes]) -> dict[str, pa.Array] | None:
         if not texts or not all(map(is_utf8, texts)):
@@ -341,12 +341,12 @@ class ArgumentTexts:
             if not self._usable or (len(text) > _DIGITS and _HUGE.search(text)):
                 return None
             columns.add(row, members_of(text))
-        found = columns.finish(len(texts))
-        self._keys |= dict.fromkeys(found)
-        self._usable = len(self._keys) <= MOST_KEYS and not any(map(ODD_KEY.search, found))
+        columns_of_keys = columns.finish(len(texts))
+        self._keys |= dict.fromkeys(columns_of_keys)
+        self._usable = len(self._keys) <= MOST_KEYS and not any(map(ODD_KEY.search, columns_of_keys))
         if not self._usable:
             return None
-        return {key: used_words(found[key]) for key in self._keys if key in found}
+        return {key: used_words(columns_of_keys[key]) for key in self._keys if key in columns_of_keys}
 
 
 #: Doubles represent every integer up to this.
@@ -438,8 +438,8 @@ def is_integral(values: Float64) -> Bools:
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:
     """Returns which rows have one of several fields; None: all."""
-    found = [which for which in valid if which is not None]
-    return np.logical_or.reduce(found) if found and len(found) == len(valid) else None
+    masks = [which for which in valid if which is not None]
+    return np.logical_or.reduce(masks) if masks and len(masks) == len(valid) else None
 
 
 def validity(column: pa.Array) -> Bools | None:
@@ -497,16 +497,16 @@ class HostArrows(msgspec.Struct, frozen=True):
 
     def fields(self) -> list[Field]:
         """The fields of TrackEvents."""
-        found: list[Field] = []
+        arrows: list[Field] = []
         rows, flow = self.flows
         if len(rows):
             single, value, several = _alone(self.count, rows, flow)
-            found.append(FixedField(_FLOW, value, single))
+            arrows.append(FixedField(_FLOW, value, single))
             if len(several[0]):
                 rows, flow = several
-                found.append(TextField(_joined([(rows, FixedField(_FLOW, flow.astype(np.uint64)))], self.count)))
-        found += self._correlations()
-        return found
+                arrows.append(TextField(_joined([(rows, FixedField(_FLOW, flow.astype(np.uint64)))], self.count)))
+        arrows += self._correlations()
+        return arrows
 
     def _correlations(self) -> list[Field]:
         rows, event = self.submissions
@@ -517,13 +517,13 @@ class HostArrows(msgspec.Struct, frozen=True):
         crossed[self.waits[0]] = True
         moved = single & crossed  # has both, so it is encoded with the waits
         single &= ~crossed
-        found: list[Field] = [number_field(_CORRELATION, b"", _SUBMISSION, value, single)]
+        fields: list[Field] = [number_field(_CORRELATION, b"", _SUBMISSION, value, single)]
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [_ids(*several, _SUBMISSION), _ids(at, more, _SUBMISSION), _ids(*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
             text = TextField(_joined(parts, self.count))
-            found.append(MessageField(_CORRELATION, b"", [text], text.valid))
-        return found
+            fields.append(MessageField(_CORRELATION, b"", [text], text.valid))
+        return fields
 
 
 class ArrowBook:
@@ -600,7 +600,7 @@ def _joined(parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
     place = np.empty(len(rows), np.int64)
     place[order] = np.arange(len(rows))
     places = np.split(place, np.cumsum([len(part[0]) for part in parts])[:-1])
-    fields = [Part([field], mine) for (_, field), mine in zip(parts, places, strict=True)]
+    fields = [Part([field], rows_of_part) for (_, field), rows_of_part in zip(parts, places, strict=True)]
     data, ends = encoder(fields, len(rows))()
     bounds = np.concatenate([[0], ends])
     offsets = np.ascontiguousarray(bounds[np.searchsorted(rows[order], np.arange(count + 1))])

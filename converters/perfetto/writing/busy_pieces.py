@@ -71,8 +71,8 @@ class Pieces(msgspec.Struct, frozen=True):
 
     def of_track(self, track: int) -> Pieces:
         """Those of a track."""
-        mine = self.track == track
-        return Pieces(*(getattr(self, name)[mine] for name in self.__struct_fields__))
+        selected = self.track == track
+        return Pieces(*(getattr(self, name)[selected] for name in self.__struct_fields__))
 
     def joined(self, cut: Bools) -> Pieces:
         """These ordered pieces, joined to the one before where there is no cut; the first one has a cut."""
@@ -88,10 +88,10 @@ class Pieces(msgspec.Struct, frozen=True):
 
     def cells(self, bits: int) -> Bools:
         """Returns which of these ordered pieces are the first of a track, or of a cell of 2 ** `bits` ns."""
-        found = np.ones(len(self), np.bool_)
+        begins = np.ones(len(self), np.bool_)
         cell = self.origin >> bits
-        found[1:] = (self.track[1:] != self.track[:-1]) | (cell[1:] != cell[:-1])
-        return found
+        begins[1:] = (self.track[1:] != self.track[:-1]) | (cell[1:] != cell[:-1])
+        return begins
 
 
 def _joined(parts: list[Pieces]) -> Pieces:

@@ -187,14 +187,14 @@ def steps_track(name: str, steps: list[tuple[int, int, str]]) -> RootTrack:
     return RootTrack(name, start, end - start, [one[2] for one in steps], "time of a step", unit, end - start, {})
 
 
-def runs_track(name: str, pieces: Pieces, found: BusyPieces, taken: TakenNames) -> RootTrack:
+def runs_track(name: str, pieces: Pieces, busy: BusyPieces, taken: TakenNames) -> RootTrack:
     """The runs of one stream, from its pieces."""
     which = np.argmax(pieces.work, axis=1) if len(pieces) else np.zeros(0, np.int64)
     gap = max(int(pieces.end.max() - pieces.start.min()) // _UNSEEN, 1) if len(pieces) else 1
     cut = np.ones(len(pieces), np.bool_)
     cut[1:] = (which[1:] != which[:-1]) | (pieces.start[1:] - pieces.end[:-1] > gap)
     runs = pieces.joined(cut)
-    titles = [taken.free(found.word(number)) for number in which[cut].tolist()]
+    titles = [taken.free(busy.word(number)) for number in which[cut].tolist()]
     unit = f.COUNTER_UNIT["UNIT_COUNT"]
     arguments = {"kernels": runs.kernels, "copies": runs.others, "span_ns": runs.end - runs.start}
     counts = runs.kernels + runs.others
@@ -328,7 +328,7 @@ class DeviceProcesses:
         return b"".join((*packets, sequence.interning(interned))), make
 
     def roots(
-        self, found: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack], origin: int
+        self, busy_pieces: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack], origin: int
     ) -> tuple[bytes, Callable[[], memoryview] | None]:
         """Returns the packets of the tracks at the root, and what makes those of their slices: steps, then streams."""
         busy: dict[int, int] = {}
@@ -343,7 +343,7 @@ class DeviceProcesses:
             named = zip(streams, _stream_names(streams, self._tracks), strict=True)
             names |= {one: f"{led} {name}".strip() for one, name in sorted(named, key=lambda pair: natural(pair[1]))}
         drawn = chosen(names, busy, numbers.__getitem__)
-        runs = (runs_track(names[one], pieces.of_track(one), found, taken) for one in drawn)
+        runs = (runs_track(names[one], pieces.of_track(one), busy_pieces, taken) for one in drawn)
         tracks = [*(replace(track, name=f" {track.name}") for track in steps), *runs]
         if not tracks:
             return b"", None
@@ -360,11 +360,11 @@ class DeviceProcesses:
 
     def _streams_of(self, pieces: Pieces) -> dict[int, list[int]]:
         """The tracks of the busy streams of each device of this machine."""
-        found: dict[int, list[int]] = {}
+        tracks: dict[int, list[int]] = {}
         for one in np.unique(pieces.track).tolist():
             if gpu := self._gpus.get(one):
-                found.setdefault(gpu.number, []).append(one)
-        return found
+                tracks.setdefault(gpu.number, []).append(one)
+        return tracks
 
 
 def _events(

@@ -110,9 +110,9 @@ class Descriptors:
         tracks: dict[int, list[Node]] = {}
         for device in (node for process in self._processes for node in process.children if node.kind == "device"):
             numbers = [node.number for node in device.walk() if node.number is not None]
-            if numbers and (found := gpus.get(numbers[0])):
-                self._gpus[device] = found
-                tracks.setdefault(found.number, []).extend(
+            if numbers and (first_gpu := gpus.get(numbers[0])):
+                self._gpus[device] = first_gpu
+                tracks.setdefault(first_gpu.number, []).extend(
                     ([device] if device.number is not None else []) + device.children
                 )
         for gpu in gpus.gpus:
@@ -361,8 +361,8 @@ def _pids(processes: Sequence[Node], machine_of: Sequence[int], devices: Set[int
         machines.setdefault(machine_of[number] if machine_of and number is not None else 0, []).append(node)
     pids: dict[Node, int] = {}
     for nodes in machines.values():
-        wanted = [node.key.pid if isinstance(node.key, Process) else None for node in nodes]
-        pids |= zip(nodes, give_ids(wanted, HIGHEST_PID, devices), strict=True)
+        pids_given = [node.key.pid if isinstance(node.key, Process) else None for node in nodes]
+        pids |= zip(nodes, give_ids(pids_given, HIGHEST_PID, devices), strict=True)
     return pids
 
 
@@ -407,12 +407,12 @@ def merge_key(key: int) -> dict[str, int]:
 HIGHEST_PID = 2**31 - 1
 
 
-def _in_turn(taken: Set[int], wanted: Sequence[int | None]) -> list[int]:
+def _in_turn(taken: Set[int], hints: Sequence[int | None]) -> list[int]:
     """Unique ids, 0 too: the wanted number if it isn't taken, else the lowest from 1 on that nobody has or wants."""
-    claimed = {*taken, *wanted}
+    claimed = {*taken, *hints}
     free = (number for number in count(1) if number not in claimed)
     given: dict[int, None] = {}
-    for number in wanted:
+    for number in hints:
         legal = number is not None and 0 <= number <= HIGHEST_PID and number not in taken and number not in given
         given[number if legal and number is not None else next(free)] = None
     return list(given)
@@ -424,11 +424,11 @@ def with_tids(pid: int, taken: Iterable[int], names: Sequence[str]) -> list[tupl
     Only a name with the number `pid` gets the id of the process, which is that of its main thread.
     """
     words = [name.rpartition(" ") for name in names]
-    wanted = [int(digits) if word and digits.isdecimal() and len(digits) < 11 else None for word, _, digits in words]
-    tids = _in_turn({*taken} if pid in wanted else {*taken, pid}, wanted)
+    hints = [int(digits) if word and digits.isdecimal() and len(digits) < 11 else None for word, _, digits in words]
+    tids = _in_turn({*taken} if pid in hints else {*taken, pid}, hints)
     return [
         (tid, word if tid == number else name)
-        for tid, number, name, (word, *_) in zip(tids, wanted, names, words, strict=True)
+        for tid, number, name, (word, *_) in zip(tids, hints, names, words, strict=True)
     ]
 
 

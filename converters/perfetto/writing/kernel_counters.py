@@ -114,9 +114,9 @@ class KernelCounters:
         order = np.lexsort((name, gpu, ts))
         gpu, ts, name = gpu[order], ts[order], name[order]
         distinct = group_start_mask((ts, gpu, name))
-        found = np.zeros(np.count_nonzero(distinct), _ROW)
-        found["gpu"], found["ts"], found["name"] = gpu[distinct], ts[distinct], name[distinct]
-        return self._encoded(found)
+        closing_rows = np.zeros(np.count_nonzero(distinct), _ROW)
+        closing_rows["gpu"], closing_rows["ts"], closing_rows["name"] = gpu[distinct], ts[distinct], name[distinct]
+        return self._encoded(closing_rows)
 
     @property
     def dropped_kernels(self) -> int:
@@ -165,9 +165,9 @@ class KernelCounters:
 
 
 def _idle(gpu: Int64, ts: Int64) -> Rows:
-    found = np.zeros(len(gpu), _ROW)
-    found["gpu"], found["ts"] = gpu, ts
-    return found
+    rows = np.zeros(len(gpu), _ROW)
+    rows["gpu"], rows["ts"] = gpu, ts
+    return rows
 
 
 def _next_idle(rows: Rows, idle: Rows) -> tuple[Int64, Int64]:
@@ -177,8 +177,8 @@ def _next_idle(rows: Rows, idle: Rows) -> tuple[Int64, Int64]:
     order = np.lexsort((is_idle, ts, gpu))
     place = np.where(is_idle[order], np.arange(len(order)), len(order))
     after = np.minimum.accumulate(place[::-1])[::-1]
-    mine = np.flatnonzero(~is_idle[order] & (after < len(order)))
-    at, of = order[after[mine]], order[mine]
+    idle_rows = np.flatnonzero(~is_idle[order] & (after < len(order)))
+    at, of = order[after[idle_rows]], order[idle_rows]
     same = gpu[at] == gpu[of]
     return of[same], at[same] - len(rows)
 
@@ -228,13 +228,13 @@ def launch_arguments(batch: EventRows, metrics: KernelMetrics, rows: Int64) -> d
         return {}
     names = plain(batch, "name").take(pa.array(which)).dictionary_encode()
     values = batch.column("value").take(pa.array(which)).to_numpy(zero_copy_only=False)
-    found: dict[str, pa.Array] = {}
+    arguments: dict[str, pa.Array] = {}
     for number, name in enumerate(names.dictionary.to_pylist()):
         shown = name if name == REACHABLE else LAUNCH_METRICS.get(name)
         if shown is None:
             continue
         measured = np.full(len(batch), np.nan)
-        mine = names.indices.to_numpy() == number
-        measured[metrics.kernel[which[mine]]] = values[mine]
-        found[shown] = pa.array(measured[rows], mask=np.isnan(measured[rows]))
-    return {name: column for name, column in found.items() if column.null_count < len(column)}
+        selected = names.indices.to_numpy() == number
+        measured[metrics.kernel[which[selected]]] = values[selected]
+        arguments[shown] = pa.array(measured[rows], mask=np.isnan(measured[rows]))
+    return {name: column for name, column in arguments.items() if column.null_count < len(column)}

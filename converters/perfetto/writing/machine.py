@@ -107,7 +107,7 @@ class Machine:
             self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + batch.durations[rows])
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
-    def close(self, found: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack]) -> None:
+    def close(self, busy: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack]) -> None:
         """Writes the counters of kernels, the GPUs, and what viewers show of them and of the steps at first sight."""
         entries, ts, fields = self._counters.finish()
         if len(ts):
@@ -123,7 +123,7 @@ class Machine:
             self._write(packet(of_machine(self._machine), gpu_info=info))
         for streams, drawn in (
             self._devices.pieces(pieces, self._origin),
-            self._devices.roots(found, pieces, taken, steps, self._origin),
+            self._devices.roots(busy, pieces, taken, steps, self._origin),
         ):
             self._write(streams)
             if drawn is not None:
@@ -133,10 +133,10 @@ class Machine:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
-        mine = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
-        mine[rows] = True
-        mine[-1] = True
-        every = np.flatnonzero(mine[edges.row])
+        on_machine = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
+        on_machine[rows] = True
+        on_machine[-1] = True
+        every = np.flatnonzero(on_machine[edges.row])
         begins = np.flatnonzero(is_row[every])
         at = every[: max(int(begins[-1]) + 1 if len(begins) else 0, _MANY)]
         place = self._placed_edges(batch, at)
@@ -167,19 +167,19 @@ class Machine:
         number = np.append(numbers, -1)[row]
         which = np.where(kind == _COUNTS, number, lane)
         key = (which * len(self._timeline.tracks) + track) * 8 + kind
-        found = pa.array(key).dictionary_encode()
-        distinct = found.dictionary.to_pylist()
-        wanted = [_split_key(value, len(self._timeline.tracks)) for value in distinct]
-        self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == _COUNTS)
+        coded = pa.array(key).dictionary_encode()
+        distinct = coded.dictionary.to_pylist()
+        keys = [_split_key(value, len(self._timeline.tracks)) for value in distinct]
+        self._tracks.expect_counters((t, *series[w]) for w, t, k in keys if k == _COUNTS)
         pieces = []
-        for which_, track_, kind_ in wanted:
+        for which_, track_, kind_ in keys:
             uuid = (
                 self._tracks.counter(track_, *series[which_])
                 if kind_ == _COUNTS
                 else self._tracks.track(track_, which_)
             )
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
-        return CodedField(PieceTable(pieces), found.indices.to_numpy())
+        return CodedField(PieceTable(pieces), coded.indices.to_numpy())
 
     def _encoded_stages(
         self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, metric: KernelMetrics

@@ -212,12 +212,12 @@ class RenderStages:
 
     def _columns(self, rows: StageRows) -> dict[str, pa.Array]:
         """Returns all arguments by name: columns, arguments derived from them, the source's own."""
-        own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
+        arguments = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
         if "occupancy" in rows.arguments:
             column = rows.arguments["occupancy"]
             if is_integral(pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)).all():
-                own[_RENAMED["occupancy"]] = column.cast(pa.int64())  # which is shorter
-        return own | derived(rows, self._gpus.queues)
+                arguments[_RENAMED["occupancy"]] = column.cast(pa.int64())  # which is shorter
+        return arguments | derived(rows, self._gpus.queues)
 
     def _fields(self, name: str, column: pa.Array, tag: bytes) -> list[Field]:
         if column.null_count == len(column):
@@ -291,7 +291,7 @@ class RenderStages:
 
 def _sizes(rows: StageRows) -> list[Field]:
     """Returns the messages grid_size and workgroup_size of a launch."""
-    found: list[Field] = []
+    sizes: list[Field] = []
     for name, tag in _SIZES.items():
         axes = {axis: _axis(rows, name, axis) for axis in "xyz"}
         fields = [
@@ -300,8 +300,8 @@ def _sizes(rows: StageRows) -> list[Field]:
             if column is not None
         ]
         if fields:
-            found.append(MessageField(tag, b"", fields, any_of([field.valid for field in fields])))
-    return found
+            sizes.append(MessageField(tag, b"", fields, any_of([field.valid for field in fields])))
+    return sizes
 
 
 def _axis(rows: StageRows, name: str, axis: str) -> pa.Array | None:
@@ -314,39 +314,39 @@ def _axis(rows: StageRows, name: str, axis: str) -> pa.Array | None:
 
 def derived(rows: StageRows, queues: dict[int, Queue]) -> dict[str, pa.Array]:
     """Returns arguments that follow from columns and from facts about the device."""
-    found: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {}
     grid, block = (_product(rows, name) for name in ("grid", "block"))
     if grid is not None:
-        found["grid_size"] = grid
+        columns["grid_size"] = grid
     if block is not None:
-        found["workgroup_size"] = block
+        columns["workgroup_size"] = block
         most = np.array(
             [_most_warps(queues.get(track)) for track in range(int(rows.track.max(initial=-1)) + 1)], np.int64
         )
-        found["occupancy_limit_warps"] = _limit(block, most[rows.track], queues)
+        columns["occupancy_limit_warps"] = _limit(block, most[rows.track], queues)
     if grid is not None and block is not None:
-        found["thread_count"] = pc.multiply(grid, block)
+        columns["thread_count"] = pc.multiply(grid, block)
     arguments = rows.arguments
     if "shared_dynamic" in arguments:
-        found["shared_mem_dynamic"] = arguments["shared_dynamic"]
+        columns["shared_mem_dynamic"] = arguments["shared_dynamic"]
         if "shared_memory" in arguments:
-            found["shared_mem_static"] = pc.subtract(arguments["shared_memory"], arguments["shared_dynamic"])
+            columns["shared_mem_static"] = pc.subtract(arguments["shared_memory"], arguments["shared_dynamic"])
     if "occupancy" in arguments:
-        found["occupancy_source"] = _where(arguments["occupancy"].is_valid(), "estimate")
+        columns["occupancy_source"] = _where(arguments["occupancy"].is_valid(), "estimate")
     elif REACHABLE in rows.measured:
-        found["occupancy_source"] = _where(rows.measured[REACHABLE].is_valid(), "metric")
-        found[REACHABLE] = rows.measured[REACHABLE]
-    found |= {name: column for name, column in rows.measured.items() if name != REACHABLE}
+        columns["occupancy_source"] = _where(rows.measured[REACHABLE].is_valid(), "metric")
+        columns[REACHABLE] = rows.measured[REACHABLE]
+    columns |= {name: column for name, column in rows.measured.items() if name != REACHABLE}
     for name, column in STAGE_COLUMNS.items():
         if column not in arguments and f"args.{name}" in arguments:
-            found[name] = arguments[f"args.{name}"]
-    found |= {name: arguments[metric] for metric, name in LAUNCH_METRICS.items() if metric in arguments}
+            columns[name] = arguments[f"args.{name}"]
+    columns |= {name: arguments[metric] for metric, name in LAUNCH_METRICS.items() if metric in arguments}
     if "bytes" in arguments and not any("bandwidth" in name.lower() for name in arguments):
         positive = pa.array(np.where(rows.dur > 0, rows.dur, 0), mask=rows.dur <= 0)
-        found["bandwidth"] = pc.divide(
+        columns["bandwidth"] = pc.divide(
             pc.multiply(arguments["bytes"].cast(pa.float64(), safe=False), 1e9), positive.cast(pa.float64(), safe=False)
         )
-    return {name: column for name, column in found.items() if column.null_count < len(column)}
+    return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
 
 def _product(rows: StageRows, name: str) -> pa.Array | None:
@@ -432,8 +432,8 @@ class Gpu(msgspec.Struct):
     def process_name(self) -> str:
         """Its name as that of a process, which viewers show with the process id after it: "NVIDIA H100 · GPU" and 0."""
         numbered = f"{self.word} {self.pid}"
-        before, found, after = self.label.rpartition(numbered)
-        if self.pid != self.ordinal or not found or after[:1].isdigit():
+        before, mark, after = self.label.rpartition(numbered)
+        if self.pid != self.ordinal or not mark or after[:1].isdigit():
             return f"{self.label} · id"
         model = after.removeprefix(" · ")
         return f"{before}{model} · {self.word}" if model else f"{before}{self.word}"
@@ -500,7 +500,7 @@ class Gpus:
         self,
         tracks: Sequence[Track],
         catalog: Catalog,
-        mine: Sequence[bool] | None = None,
+        on_machine: Sequence[bool] | None = None,
         numbers: IdCounters | None = None,
     ) -> None:
         """`mine` tells which tracks are of this machine, by default all. All machines share `numbers`."""
@@ -513,7 +513,7 @@ class Gpus:
         self._of: dict[int, Gpu] = {}
         known: dict[tuple[Any, ...], Gpu] = {}
         for number, track in enumerate(tracks):
-            if not track.is_on_device or (mine is not None and not mine[number]):
+            if not track.is_on_device or (on_machine is not None and not on_machine[number]):
                 continue
             entry = _device(track, catalog)
             facts = entry.facts if entry else {}
@@ -598,16 +598,16 @@ def _place(gpu: Gpu, catalog: Catalog, sources: Sequence[str]) -> tuple[int, int
 
 def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
     """Returns the ranks, hosts or sources of each GPU, in words."""
-    found = []
+    parts = []
     for gpu in gpus:
         if way == "rank":
             ranks = sorted({rank for process in gpu.processes if (rank := rank_of(process, catalog)) is not None})
-            found.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "")
+            parts.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "")
         else:
             names = [host_of(process, catalog) if way else process.source for process in gpu.processes]
             words = ", ".join(dict.fromkeys(name for name in names if name))
-            found.append(f"{way} {words}".strip() if words else "")
-    return found
+            parts.append(f"{way} {words}".strip() if words else "")
+    return parts
 
 
 def specification(iid: int, name: str, description: str, category: int) -> bytes:

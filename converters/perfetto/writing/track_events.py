@@ -65,9 +65,9 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
         implied = word_numbers(batch.column("cat"), _IMPLIED_KINDS, _OTHER)
         kinds = word_numbers(batch.column("kind"), _KINDS, _OTHER)
         show_kind = (implied >= 0) & ((kinds != implied) | (implied == _OTHER))
-    found = timelines.argument_columns(batch, show_kind)
-    found.pop("id", None)  # absent if there are no rows
-    return found
+    columns = timelines.argument_columns(batch, show_kind)
+    columns.pop("id", None)  # absent if there are no rows
+    return columns
 
 
 def source_columns(batch: Batch, reserved: Set[str], texts: ArgumentTexts) -> dict[str, pa.Array]:
@@ -266,6 +266,6 @@ def _keys(batch: Batch) -> pa.Array | None:
 def _key(args: str) -> str | None:
     if not any(f'"{name}"' in args for name in _NAMES):
         return None
-    found = load_object(args)
-    key = next((found[name] for name in _NAMES if name in found), None)
+    members = load_object(args)
+    key = next((members[name] for name in _NAMES if name in members), None)
     return str(key) if isinstance(key, (str, int)) else None

@@ -52,8 +52,8 @@ class BadRecord(Exception):
 
 def check_version(version: object, conversion: Conversion, path: str, where: str) -> None:
     """Accepts versions 1.y and reports one newer than ours. Raises VersionError for another major version."""
-    found = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", version) if isinstance(version, str) else None
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", version) if isinstance(version, str) else None
+    if not match:
         raise DamagedInput(
             f"{str(version)[:40]!r} isn't a version of the model",
             path=path,
@@ -62,7 +62,7 @@ def check_version(version: object, conversion: Conversion, path: str, where: str
             remedy="export the file again with ktrace",
         )
     ours = VERSION.split(".")
-    if found.group(1) != ours[0]:
+    if match.group(1) != ours[0]:
         raise VersionError(
             f"was written in version {version} of the model; this ktrace reads {ours[0]}.x",
             path=path,
@@ -70,7 +70,7 @@ def check_version(version: object, conversion: Conversion, path: str, where: str
             expected=f"version {ours[0]}.x",
             remedy=f"use a ktrace that reads {version}, or export the file again",
         )
-    if int(found.group(2)) > int(ours[1]):
+    if int(match.group(2)) > int(ours[1]):
         conversion.report.issue("newer-minor", where, f"version {version}; this ktrace knows {VERSION}", 0)
 
 
@@ -305,10 +305,10 @@ def _records(start: Part, columns: dict[str, pa.Array], rows: int, end: str = ""
 
 def column_names(batch: Batch) -> list[str]:
     """The columns of the batch: the model's columns in their order, then those of other packages."""
-    own = [
+    names = [
         name for name in arrow_schema(batch.record).names if batch.has(name) or (name == "args" and batch.typed_args())
     ]
-    return own + extra_columns(batch)
+    return names + extra_columns(batch)
 
 
 def extra_columns(batch: Batch) -> list[str]:

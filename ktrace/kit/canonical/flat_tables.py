@@ -78,8 +78,8 @@ class FlatRows:
             return
         for word, record in RECORD.items():
             if word in words:
-                mine = pc.fill_null(pc.equal(column, word), False)
-                yield from self._of_record(record, rows.filter(mine), _at(numbers, mine))
+                of_record = pc.fill_null(pc.equal(column, word), False)
+                yield from self._of_record(record, rows.filter(of_record), _at(numbers, of_record))
         unknown = pc.invert(pc.is_in(column, pa.array(list(RECORD))))
         for number, word in zip(_at(numbers, unknown), column.filter(unknown).to_pylist(), strict=True):
             self._bad(number, f"record: {json.dumps(word)} isn't one of {', '.join(RECORD)}")
@@ -330,11 +330,11 @@ def _once(rows: pa.RecordBatch) -> pa.RecordBatch:
     if len(set(names)) == len(names):
         return rows
     seen: dict[str, int] = {}
-    apart = []
+    unique = []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
-        apart.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return pa.RecordBatch.from_arrays(rows.columns, names=apart)
+        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return pa.RecordBatch.from_arrays(rows.columns, names=unique)
 
 
 #: Rows collected before the columns of the table are fixed, and for each further part of it.
@@ -393,7 +393,7 @@ class FlatTable:
         return pa.Table.from_batches(parts, self._schema).unify_dictionaries()
 
     def _columns(self, batch: Batch, schema: pa.Schema) -> list[pa.Array]:
-        own = set(arrow_schema(batch.record).names)
+        columns = set(arrow_schema(batch.record).names)
         late = {name: batch.columns.column(name) for name in extra_columns(batch) if name not in schema.names}
         home = "facts" if batch.record == "catalog" else "args"
         for name in late:
@@ -406,7 +406,7 @@ class FlatTable:
             elif field.name == home:
                 text = batch.args_text() if home == "args" else batch.column(home)
                 array = folded(text, late) if late else text
-            elif batch.has(field.name) and (field.name in own or field.name.startswith("x_")):
+            elif batch.has(field.name) and (field.name in columns or field.name.startswith("x_")):
                 array = batch.columns.column(field.name)
             else:
                 array = self._null(field.type, len(batch))

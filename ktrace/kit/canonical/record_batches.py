@@ -57,10 +57,12 @@ class RecordBatches:
             rows = self._decode_block(text, document)
             if rows is None or len(rows) != count:
                 return False
-            found = {record: _columns(record, mine) for record, mine in _by_record(rows)}
-        if any(columns is None for columns in found.values()):
+            columns_by_record = {
+                record: _columns(record, rows_of_record) for record, rows_of_record in _by_record(rows)
+            }
+        if any(columns is None for columns in columns_by_record.values()):
             return False
-        for record, columns in found.items():
+        for record, columns in columns_by_record.items():
             assert columns is not None
             self._expected[record] = self._expected.get(record, frozenset()).union(columns)
             self._settle(record)
@@ -128,10 +130,10 @@ class RecordBatches:
 def _by_record(rows: list[Row]) -> Iterator[tuple[str, list[Row]]]:
     """The structs of each record, in their order."""
     kinds: set[Any] = set(map(type, rows))
-    found = {RECORD[kind.__struct_config__.tag]: kind for kind in kinds}
+    by_tag = {RECORD[kind.__struct_config__.tag]: kind for kind in kinds}
     for record in RECORDS:
-        if record in found:
-            kind = found[record]
+        if record in by_tag:
+            kind = by_tag[record]
             yield record, rows if len(kinds) == 1 else [row for row in rows if type(row) is kind]
 
 

@@ -182,8 +182,8 @@ def _mended(text: bytes, mark: int, report: Report, error: DamagedInput) -> _Doc
         end = object_end(piece)
         sound = end > 0 and is_json(piece[:end])
         may_try = tried < _MOST_TRIED + 2 * begin
-        found = (piece[:end], end, []) if sound else mended_object(piece[:_REPAIRED]) if may_try else None
-        if found is None:
+        document = (piece[:end], end, []) if sound else mended_object(piece[:_REPAIRED]) if may_try else None
+        if document is None:
             tried += len(piece) + _TRIED
             report.record()
             kind = "cut" if last and not ended else "bad-record"
@@ -191,7 +191,7 @@ def _mended(text: bytes, mark: int, report: Report, error: DamagedInput) -> _Doc
             report.bytes.skip(mark + begin, mark + after)
             report.bytes.size += len(piece)
             continue
-        content, end, repairs = found
+        content, end, repairs = document
         records.append(msgspec.Raw(content))
         report.bytes.take_whole(len(piece))
         between = piece[end:].strip()

@@ -55,12 +55,12 @@ def _again(batch: Batch, known: dict[str, _Known]) -> Bools:
     codes = sources.indices.to_numpy()
     if len(codes) and (codes == codes[0]).all():
         return known.setdefault(names[codes[0]], _Known()).again(ids)
-    found = np.zeros(len(ids), np.bool_)
+    again = np.zeros(len(ids), np.bool_)
     order = np.argsort(codes, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
         if len(rows):
-            found[rows] = known.setdefault(names[codes[rows[0]]], _Known()).again(ids[rows])
-    return found
+            again[rows] = known.setdefault(names[codes[rows[0]]], _Known()).again(ids[rows])
+    return again
 
 
 class _Known:
@@ -71,7 +71,7 @@ class _Known:
 
     def again(self, ids: Int64) -> Bools:
         """Which of the ids are known, or repeat one of these; remembers the others."""
-        found = np.zeros(len(ids), np.bool_)
+        repeated = np.zeros(len(ids), np.bool_)
         order = None if (np.diff(ids) > 0).all() else np.argsort(ids, kind="stable")
         given = ids if order is None else ids[order]
         old = np.zeros(len(given), np.bool_)
@@ -79,9 +79,9 @@ class _Known:
         for first, last in self._lists:
             place = np.searchsorted(first, given, "right") - 1
             old |= (place >= 0) & (given <= last[place])
-        found[slice(None) if order is None else order] = old
+        repeated[slice(None) if order is None else order] = old
         self._add(given[~old])
-        return found
+        return repeated
 
     def _add(self, ids: Int64) -> None:
         if not len(ids) or sum(len(first) for first, _ in self._lists) > MOST_RANGES:
@@ -95,5 +95,5 @@ class _Known:
 
 def _joined(first: Int64, last: Int64) -> tuple[Int64, Int64]:
     """Sorted ranges, those that follow each other without a gap as one."""
-    apart = np.flatnonzero(first[1:] - last[:-1] != 1)
-    return first[np.concatenate(([0], apart + 1))], last[np.concatenate((apart, [len(last) - 1]))]
+    breaks = np.flatnonzero(first[1:] - last[:-1] != 1)
+    return first[np.concatenate(([0], breaks + 1))], last[np.concatenate((breaks, [len(last) - 1]))]

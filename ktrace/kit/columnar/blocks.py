@@ -71,8 +71,8 @@ class Block:
 
     def or_nulls(self, name: str, kind: pa.DataType | None = None) -> pa.Array:
         """The column of this name, nulls of a type (int64) if the source doesn't have it; doesn't take it."""
-        found = self.get(name)
-        return pa.nulls(len(self), kind or pa.int64()) if found is None else found
+        column = self.get(name)
+        return pa.nulls(len(self), kind or pa.int64()) if column is None else column
 
     def take(self, *spellings: str) -> pa.Array | None:
         """Takes the column with the first of these names, in any case, that the source has: it won't be an argument."""
@@ -94,8 +94,8 @@ class Block:
 
     def is_left(self, name: str) -> bool:
         """Whether the source has the column and it wasn't taken."""
-        own = self._find((name,))
-        return own is not None and own not in self._taken
+        column = self._find((name,))
+        return column is not None and column not in self._taken
 
     def replaced(self, columns: Mapping[str, pa.Array]) -> Block:
         """Returns a block with other values in these columns, nothing taken yet."""
@@ -176,23 +176,23 @@ def timed(
     """
     report = conversion.report
     begin = block.get(start)
-    own = {name: block.heading(name).replace("{", "{{").replace("}", "}}") for name in (start, end, dur) if name}
+    headings = {name: block.heading(name).replace("{", "{{").replace("}", "}}") for name in (start, end, dur) if name}
     checks: list[tuple[str, str, pa.Array]] = []
     if begin is None:
-        checks.append(("bad-record", f"has no {own[start]}", pa.array(np.ones(len(block), np.bool_))))
+        checks.append(("bad-record", f"has no {headings[start]}", pa.array(np.ones(len(block), np.bool_))))
     else:
-        checks.append(("bad-record", f"{own[start]} is null", pc.is_null(begin)))
-        checks.append(("time-range", f"{own[start]}: {{{start}}}", _beyond(begin)))
+        checks.append(("bad-record", f"{headings[start]} is null", pc.is_null(begin)))
+        checks.append(("time-range", f"{headings[start]}: {{{start}}}", _beyond(begin)))
     for name in (end, dur):
         column = block.get(name) if name else None
         if name is None or column is None:
             continue
         if not open_end:
-            checks.append(("bad-record", f"{own[name]} is null", pc.is_null(column)))
-        checks.append(("time-range", f"{own[name]}: {{{name}}}", _beyond(column)))
+            checks.append(("bad-record", f"{headings[name]} is null", pc.is_null(column)))
+        checks.append(("time-range", f"{headings[name]}: {{{name}}}", _beyond(column)))
         if begin is not None:
             early = pc.less(column, 0) if name == dur else pc.less(column, begin)
-            checks.append(("negative-duration", f"{own[name]}: {{{name}}}", early))
+            checks.append(("negative-duration", f"{headings[name]}: {{{name}}}", early))
     good = np.ones(len(block), np.bool_)
     for kind, detail, strange in checks:
         bad = pc.fill_null(strange, False).to_numpy(zero_copy_only=False) & good

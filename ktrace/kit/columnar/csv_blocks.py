@@ -59,8 +59,8 @@ class CsvTable:
 
     def unit(self, *spellings: str) -> str:
         """The unit of the first of these headings, in any case, that the table has; '' for none."""
-        own = {heading.casefold(): unit for heading, unit in zip(self.headings, self.units, strict=True)}
-        return next((own[name.casefold()] for name in spellings if name.casefold() in own), "")
+        units = {heading.casefold(): unit for heading, unit in zip(self.headings, self.units, strict=True)}
+        return next((units[name.casefold()] for name in spellings if name.casefold() in units), "")
 
 
 @dataclass(frozen=True)
@@ -185,14 +185,14 @@ class CsvBlocks(LineAccount):
         while start < len(text):
             end = text.find(b"\n", start) + 1 or len(text)
             line = text[start:end].decode("utf-8", "replace").rstrip("\r\n")
-            if found := headings_of(line, self._recognise):
+            if table_start := headings_of(line, self._recognise):
                 if end == len(text) and not last:
                     self._kept = text[start:]  # units may follow in the next chunk
                     return b""
                 self._begin(self._line, end - start)
                 self.structure()
                 self._line += 1
-                table, size = self._opened(*found, text[end : text.find(b"\n", end) + 1 or len(text)])
+                table, size = self._opened(*table_start, text[end : text.find(b"\n", end) + 1 or len(text)])
                 self._table = table
                 yield table
                 return text[end + size :]
@@ -214,14 +214,14 @@ class CsvBlocks(LineAccount):
 
         `first` is the number of the first line of the text.
         """
-        found, at, line = [], 0, first
+        placed, at, line = [], 0, first
         for number, content in others:
             at, line = _offset(text, number - line, at), number
             size = (text.find(b"\n", at) + 1 or len(text)) - at
-            found.append(_Other(number, content, self._pos + at, size))
-        self.pass_over("read", end - sum(other.size for other in found))
+            placed.append(_Other(number, content, self._pos + at, size))
+        self.pass_over("read", end - sum(other.size for other in placed))
         self._pos += end
-        return found
+        return placed
 
     def _other(self, number: int, line: str) -> Iterator[Line]:
         if line.strip():
@@ -256,12 +256,12 @@ class CsvBlocks(LineAccount):
 
     def _next_headings(self, part: ParsedLines) -> int | None:
         """The number of the first line of headings, of the same table or of another one."""
-        found = [number for number, line in part.others if headings_of(line, self._recognise)]
+        numbers = [number for number, line in part.others if headings_of(line, self._recognise)]
         for row in wordy_rows(part.columns) if len(part.numbers) else ():
             if self._recognise([column[int(row)].as_py().strip() for column in part.columns]) is not None:
-                found.append(int(part.numbers[row]))
+                numbers.append(int(part.numbers[row]))
                 break
-        return min(found, default=None)
+        return min(numbers, default=None)
 
     def _blocks(self, table: CsvTable, part: ParsedLines) -> Iterator[CsvRows]:
         count = len(part.numbers)

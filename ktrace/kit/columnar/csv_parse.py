@@ -167,10 +167,10 @@ def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: boo
             places.append((first + index, span))
         index += span
     columns = [pa.array([row[index] for row in rows], pa.string()) for index in range(width)]
-    found = np.array(places, np.int64).reshape(-1, 2)
+    spans = np.array(places, np.int64).reshape(-1, 2)
     left = len(lines) - index
     bad = [number for number in bad if number < first + index]
-    return ParsedLines(found[:, 0], found[:, 1], columns, others, bad, left)
+    return ParsedLines(spans[:, 0], spans[:, 1], columns, others, bad, left)
 
 
 def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple[list[str] | None, int]:
@@ -227,8 +227,8 @@ def bare_cells(line: str, width: int, dialect: Dialect) -> list[str] | None:
 
 def lengths(column: pa.StringArray) -> Int64:
     """The number of bytes of each cell."""
-    found: Int64 = pc.binary_length(column).to_numpy(zero_copy_only=False)
-    return found
+    sizes: Int64 = pc.binary_length(column).to_numpy(zero_copy_only=False)
+    return sizes
 
 
 def wordy_rows(columns: Sequence[pa.StringArray]) -> Int64:

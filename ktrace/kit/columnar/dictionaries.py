@@ -47,10 +47,10 @@ def by_distinct(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType
 
 def indices(column: pa.DictionaryArray) -> AnyArray:
     """The code of each row, -1 for null."""
-    found = column.indices
-    if found.null_count:
-        found = found.fill_null(-1)
-    numbers: AnyArray = found.to_numpy(zero_copy_only=False)
+    codes = column.indices
+    if codes.null_count:
+        codes = codes.fill_null(-1)
+    numbers: AnyArray = codes.to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -79,8 +79,8 @@ def combinations(columns: Sequence[pa.Array]) -> list[tuple[Any, ...]]:
     """
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        own = decoded(column).dictionary_encode("encode")
-        both = number * len(own.dictionary) + own.indices.to_numpy()
+        coded = decoded(column).dictionary_encode("encode")
+        both = number * len(coded.dictionary) + coded.indices.to_numpy()
         number = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
     # numbers rise from one first row to the next
     first = pa.array(np.flatnonzero(np.diff(np.maximum.accumulate(number), prepend=-1)) if len(number) else number)

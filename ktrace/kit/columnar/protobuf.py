@@ -52,9 +52,9 @@ class Column(NamedTuple):
 
     def has(self, count: int) -> Bools:
         """Which of `count` messages have the field."""
-        found = np.zeros(count, np.bool_)
-        found[self.owner] = True
-        return found
+        mask = np.zeros(count, np.bool_)
+        mask[self.owner] = True
+        return mask
 
 
 _NONE = Column(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
@@ -149,18 +149,18 @@ def _in_lockstep(data: UInt8, start: Int64, end: Int64, which: Int64, fields: Fi
         tag, value_at = _varints(data, at)
         after = np.empty_like(at)
         for kind in [int(tag[0])] if (tag == tag[0]).all() else distinct_of(tag)[0].tolist():
-            mine = np.flatnonzero(tag == kind) if (tag != kind).any() else slice(None)
-            value, begin, end_of_field = _values(data, value_at[mine], kind & 7)
-            ok = (end_of_field <= stop[mine]) & (end_of_field > at[mine])  # a length beyond 2^63 leads back
+            rows = np.flatnonzero(tag == kind) if (tag != kind).any() else slice(None)
+            value, begin, end_of_field = _values(data, value_at[rows], kind & 7)
+            ok = (end_of_field <= stop[rows]) & (end_of_field > at[rows])  # a length beyond 2^63 leads back
             if kind < 8 or (kind & 7) not in (VARINT, FIXED64, LENGTH, FIXED32):
                 ok[:] = False
             if not ok.all():
-                fields.mark_bad(owner[mine][~ok])
-                end_of_field = np.where(ok, end_of_field, stop[mine])
-                fields.add(kind, owner[mine][ok], value[ok], begin[ok])
+                fields.mark_bad(owner[rows][~ok])
+                end_of_field = np.where(ok, end_of_field, stop[rows])
+                fields.add(kind, owner[rows][ok], value[ok], begin[ok])
             else:
-                fields.add(kind, owner[mine], value, begin)
-            after[mine] = end_of_field
+                fields.add(kind, owner[rows], value, begin)
+            after[rows] = end_of_field
         going = after < stop
         owner, at, stop = (owner[going], after[going], stop[going]) if not going.all() else (owner, after, stop)
     for message, first, last in zip(owner.tolist(), at.tolist(), stop.tolist(), strict=True):
@@ -178,17 +178,17 @@ def _varints(data: UInt8, at: Int64) -> tuple[UInt64, Int64]:
     if first.max() < 128:
         return first.astype(np.uint64), at + 1
     words = _words(data)
-    found = words[at]
-    stops = ~found & _HIGH
+    word = words[at]
+    stops = ~word & _HIGH
     lowest = stops & (~stops + np.uint64(1))
-    value = _folded(found & (lowest - np.uint64(1)))
+    value = _folded(word & (lowest - np.uint64(1)))
     length = (np.bitwise_count((lowest - np.uint64(1)) | lowest).astype(np.int64) + 7) >> 3
     long = np.flatnonzero(stops == 0)
     if len(long):  # negative numbers are ten bytes long
         more = words[np.minimum(at[long] + 8, len(words) - 1)]
         ninth, tenth = more & np.uint64(0xFF), (more >> np.uint64(8)) & np.uint64(0xFF)
         value[long] = (
-            _folded(found[long])
+            _folded(word[long])
             | (ninth & np.uint64(0x7F)) << np.uint64(56)
             | np.where(ninth >= 128, (tenth & np.uint64(1)) << np.uint64(63), np.uint64(0))
         )
@@ -212,12 +212,12 @@ def _values(data: UInt8, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
 def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -> None:
     """Adds the fields of one message."""
     message = data[start:end].tobytes()
-    mine = np.array([owner])
+    owners = np.array([owner])
     for tag, at, value in _spans(message):
         if tag < 0:
-            fields.mark_bad(mine)
+            fields.mark_bad(owners)
             return
-        fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
+        fields.add(tag, owners, np.array([value], np.uint64), np.array([start + at]))
 
 
 def run_of(block: bytes, here: int, stop: int, tag: int) -> list[int]:
@@ -267,8 +267,8 @@ def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
 
 def distinct_of(numbers: AnyArray) -> tuple[AnyArray, Int64]:
     """Returns the distinct numbers in the order of first occurrence, and for each number the index of its value."""
-    found = pa.array(numbers).dictionary_encode()
-    return found.dictionary.to_numpy(), found.indices.to_numpy().astype(np.int64)
+    coded = pa.array(numbers).dictionary_encode()
+    return coded.dictionary.to_numpy(), coded.indices.to_numpy().astype(np.int64)
 
 
 def combinations(first: Int64, columns: list[UInt64]) -> tuple[Int64, Int64]:
@@ -310,15 +310,15 @@ def message(*fields: str, **messages: Shape) -> Shape:
 
     `how` is a word of the format or one of the `messages`, with "*" for a list.
     """
-    found: Shape = {}
+    shape: Shape = {}
     number = 0
     for field in ", ".join(fields).split(", "):
         name, _, how = field.partition(": ")
         given, _, rest = name.partition(" ")
         number, name = (int(given), rest) if given.isdecimal() else (number + 1, name)
         word = how.removesuffix("*")
-        found[number] = NamedField(name, messages.get(word, word), many=how != word)
-    return found
+        shape[number] = NamedField(name, messages.get(word, word), many=how != word)
+    return shape
 
 
 def signed(values: UInt64) -> Int64:

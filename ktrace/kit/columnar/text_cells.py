@@ -133,8 +133,8 @@ def times(cells: pa.StringArray, unit: str = "ns") -> Times:
         return Times(ns, np.zeros(len(cells), np.bool_))
     digits = len(str(step)) - 1 if step and step >= 1 else None
     cells = stripped(cells)
-    if digits is not None and (found := scaled(cells, digits)):
-        return found
+    if digits is not None and (parsed := scaled(cells, digits)):
+        return parsed
     return _each_time(cells, unit)
 
 
@@ -156,11 +156,11 @@ def _plain_times(cells: pa.StringArray, digits: int) -> Times | None:
     decimals = np.where(dot < 0, 0, size - dot - 1)
     if len(numbers) and (decimals.max() > 18 or np.abs(numbers).max() >= _GREATEST // int(_TENS[digits])):
         return None
-    found = numbers * _TENS[np.maximum(digits - decimals, 0)]
+    ns = numbers * _TENS[np.maximum(digits - decimals, 0)]
     if not len(numbers) or decimals.max() <= digits:
-        return Times(pa.array(found, mask=mask), np.zeros(len(cells), np.bool_))
+        return Times(pa.array(ns, mask=mask), np.zeros(len(cells), np.bool_))
     above = _TENS[np.maximum(decimals - digits, 0)]
-    floor, rest = np.divmod(found, above)
+    floor, rest = np.divmod(ns, above)
     twice = rest - (above - rest)
     floor += (twice > 0) | ((twice == 0) & (floor & 1 == 1))
     return Times(pa.array(floor, mask=mask), rest != 0)
@@ -184,10 +184,10 @@ def _decimal_times(cells: pa.StringArray, digits: int) -> Times | None:
 
 
 def _each_time(cells: pa.StringArray, unit: str) -> Times:
-    found = [_time(text, unit) for text in cells.to_pylist()]
+    times_read = [_time(text, unit) for text in cells.to_pylist()]
     return Times(
-        pa.array([time and time[0] for time in found], pa.int64()),
-        np.array([time is not None and not time[1] for time in found], np.bool_),
+        pa.array([time and time[0] for time in times_read], pa.int64()),
+        np.array([time is not None and not time[1] for time in times_read], np.bool_),
     )
 
 

@@ -62,8 +62,8 @@ def _time(cells: pa.StringArray, unit: str) -> Cells:
 
 def read_sizes(cells: pa.StringArray, unit: str, factors: Mapping[str, int] = BINARY_BYTES) -> Cells:
     """Cells as bytes, `factors` for a unit; those that were rounded or aren't sizes stay."""
-    found = sizes(cells, unit or "B", factors)
-    return found.bytes, found.rounded if found.rounded.any() else None
+    parsed = sizes(cells, unit or "B", factors)
+    return parsed.bytes, parsed.rounded if parsed.rounded.any() else None
 
 
 #: A text without the blanks around it; the same, null for a cell without a value.
@@ -112,12 +112,12 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
 
 def joined(block: Block, columns: dict[str, Any]) -> dict[str, Any]:
     """Merges arguments that the block still has into those of `columns` with the same heading; each has some rows."""
-    found = dict(columns)
+    merged = dict(columns)
     for key, column in columns.items():
         name = key.removeprefix("args.")
         if key.startswith("args.") and (left := block.take(name)) is not None:
-            found[key] = left if column is None else pc.coalesce(_as_json(column), _as_json(left))
-    return found
+            merged[key] = left if column is None else pc.coalesce(_as_json(column), _as_json(left))
+    return merged
 
 
 def _as_json(column: pa.Array) -> pa.Array:
@@ -131,13 +131,13 @@ def _as_json(column: pa.Array) -> pa.Array:
 
 def own_heading(table: CsvTable, field: Field) -> str | None:
     """The table's heading for a field: one of its spellings, in any case and with any unit."""
-    own: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in table.headings:
-        own.setdefault(heading(name).name.casefold(), name)
-    own |= {name.casefold(): name for name in reversed(table.headings)}
-    return next((own[name.casefold()] for name in field.spellings if name.casefold() in own), None)
+        names.setdefault(heading(name).name.casefold(), name)
+    names |= {name.casefold(): name for name in reversed(table.headings)}
+    return next((names[name.casefold()] for name in field.spellings if name.casefold() in names), None)
 
 
-def _with_unit(own: str, unit: str) -> str:
+def _with_unit(name_in_file: str, unit: str) -> str:
     """The heading with the unit below it, spelled as in other tables: "Size (MB)"."""
-    return f"{own} ({unit})" if unit and not heading(own).unit else own
+    return f"{name_in_file} ({unit})" if unit and not heading(name_in_file).unit else name_in_file

@@ -54,16 +54,16 @@ class ArrowEnds:
         return [(tuple(place), np.flatnonzero(of == number)) for number, place in enumerate(distinct.T.tolist())]
 
     def _with_events(self, batch: Batch) -> Batch:
-        ts, found = batch.column("ts").to_numpy().astype(np.int64), np.full(len(batch), -1, np.int64)
+        ts, rows_of_ends = batch.column("ts").to_numpy().astype(np.int64), np.full(len(batch), -1, np.int64)
         for place, rows in self._by_place(batch):
             begins, ends, ids = self._at(place)
             at = np.searchsorted(begins, ts[rows], "right") - 1
             for _ in range(_PASSED if len(begins) else 0):
-                around = (at >= 0) & (ends[np.maximum(at, 0)] >= ts[rows]) & (found[rows] < 0)
-                found[rows[around]] = ids[at[around]]
+                around = (at >= 0) & (ends[np.maximum(at, 0)] >= ts[rows]) & (rows_of_ends[rows] < 0)
+                rows_of_ends[rows[around]] = ids[at[around]]
                 at -= 1
         launches = words_in(batch.column("link"), ("launch",))
-        event = pa.array(found, mask=(found < 0) | ~launches)
+        event = pa.array(rows_of_ends, mask=(rows_of_ends < 0) | ~launches)
         columns = {"event": pc.coalesce(batch.column("event"), event) if batch.has("event") else event}
         if batch.has("bind"):
             columns["bind"] = pc.if_else(event.is_valid(), None, decoded(batch.column("bind"))).dictionary_encode()

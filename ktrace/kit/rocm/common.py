@@ -187,9 +187,9 @@ def launch(block: Block) -> dict[str, pa.Array | None]:
     columns = {"shared_memory": block.take("group_segment_size")}
     for axis in "xyz":
         group = block.take(f"workgroup_size_{axis}")
-        found = blocks_of(block.take(f"grid_size_{axis}"), group)
+        blocks = blocks_of(block.take(f"grid_size_{axis}"), group)
         columns[f"block_{axis}"] = group
-        if found:
-            columns[f"grid_{axis}"] = found.blocks
-            columns[f"args.grid_size_{axis}"] = found.left
+        if blocks:
+            columns[f"grid_{axis}"] = blocks.blocks
+            columns[f"args.grid_size_{axis}"] = blocks.left
     return columns

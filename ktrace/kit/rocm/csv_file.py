@@ -251,33 +251,33 @@ def _calls(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     at_once = pc.equal(columns["dur"], 0).to_numpy(zero_copy_only=False)
     kinds = np.where(marker, np.where(at_once, "instant", "range"), "api")
     tid = columns["tid"]
-    found: dict[str, Any] = {"kind": pa.array(kinds.tolist(), pa.string())}
-    found["dur"] = only(columns["dur"], ~(marker & at_once))
+    typed: dict[str, Any] = {"kind": pa.array(kinds.tolist(), pa.string())}
+    typed["dur"] = only(columns["dur"], ~(marker & at_once))
     if columns["correlation"] is not None:
-        found["correlation"] = only(columns["correlation"], ~marker)
-        found["args.Correlation_Id"] = only(columns["correlation"], marker)
+        typed["correlation"] = only(columns["correlation"], ~marker)
+        typed["args.Correlation_Id"] = only(columns["correlation"], marker)
     if tid is not None:
         of_process = marker & pc.fill_null(pc.equal(tid, 0), False).to_numpy(zero_copy_only=False)
-        found["tid"] = only(tid, ~of_process)
-    return found
+        typed["tid"] = only(tid, ~of_process)
+    return typed
 
 
 def _copies(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     """A copy is on its destination device; a copy to the host is on its source device."""
     ways = copy_kinds(columns["name"])
     source, target = block.take("<source>"), block.take("<target>")
-    found: dict[str, Any] = {"kind": "memcpy", "copy_kind": ways, "bytes": block.take("<bytes>")}
-    found |= {"stream": block.take("<stream>")}
+    typed: dict[str, Any] = {"kind": "memcpy", "copy_kind": ways, "bytes": block.take("<bytes>")}
+    typed |= {"stream": block.take("<stream>")}
     if source is None or target is None or ways is None:
-        return found
+        return typed
     home = pc.fill_null(pc.equal(ways, "DtoH"), False)
     numbers = [column.cast(pa.int64()) for column in (agents(source), agents(target)) if column is not None]
-    found["device"] = pc.if_else(home, *numbers)
+    typed["device"] = pc.if_else(home, *numbers)
     home_rows = home.to_numpy(zero_copy_only=False)
     known = [present(number) for number in numbers]
-    found["args.Source_Agent_Id"] = only(source, ~home_rows | ~known[0])
-    found["args.Destination_Agent_Id"] = only(target, home_rows | ~known[1])
-    return found
+    typed["args.Source_Agent_Id"] = only(source, ~home_rows | ~known[0])
+    typed["args.Destination_Agent_Id"] = only(target, home_rows | ~known[1])
+    return typed
 
 
 def _operations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,24 +308,24 @@ def _allocations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     """An allocation; freed bytes are negative."""
     bytes_, agent_ = block.take("<bytes>"), block.take("<agent>")
     freed = pc.match_substring_regex(columns["name"], "(?i)free|reclaim")
-    found: dict[str, Any] = {"kind": "alloc", "stream": block.take("<stream>")}
+    typed: dict[str, Any] = {"kind": "alloc", "stream": block.take("<stream>")}
     if bytes_ is not None:
-        found["bytes"] = pc.if_else(freed, pc.negate(bytes_), bytes_)
+        typed["bytes"] = pc.if_else(freed, pc.negate(bytes_), bytes_)
     if agent_ is not None:
-        found["device"] = agents(agent_)
-    return found
+        typed["device"] = agents(agent_)
+    return typed
 
 
 def _samples(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     """The instruction that a wave was executing; without one, the comment."""
     names, comments = columns["name"], block.get("Instruction_Comment")
-    found: dict[str, Any] = {"kind": "sample", "correlation": None, "args.Correlation_Id": columns["correlation"]}
+    typed: dict[str, Any] = {"kind": "sample", "correlation": None, "args.Correlation_Id": columns["correlation"]}
     if names is None:
-        return found | {"name": pa.array(["sample"] * len(block), pa.string())}
+        return typed | {"name": pa.array(["sample"] * len(block), pa.string())}
     if comments is not None and not pa.types.is_integer(comments.type):
         comments = comments.cast(pa.string())
         names = pc.if_else(pc.equal(names, ""), pc.fill_null(comments, "sample"), names)
-    return found | {"name": names}
+    return typed | {"name": names}
 
 
 def _marks(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -431,11 +431,11 @@ class Agents:
 
     def facts(self, rows: RowBuilder, first_id: int) -> int:
         """Adds the GPUs to the catalog, and returns the next id."""
-        for (host, number), own in sorted(self._gpus.items(), key=repr):
-            facts: dict[str, Any] = {"api": "hip", "vendor": own.get("Vendor_Name") or "AMD"}
-            facts |= {fact: own[name] for fact, name in _FACTS.items() if name in own}
-            facts |= {name: value for name, value in own.items() if name not in (*_FACTS.values(), "Vendor_Name")}
-            name = str(own.get("Product_Name") or own.get("Name") or "GPU")
+        for (host, number), gpu in sorted(self._gpus.items(), key=repr):
+            facts: dict[str, Any] = {"api": "hip", "vendor": gpu.get("Vendor_Name") or "AMD"}
+            facts |= {fact: gpu[name] for fact, name in _FACTS.items() if name in gpu}
+            facts |= {name: value for name, value in gpu.items() if name not in (*_FACTS.values(), "Vendor_Name")}
+            name = str(gpu.get("Product_Name") or gpu.get("Name") or "GPU")
             first_id = rows.fact("device", id=first_id, host=host, device=number, name=name, facts=facts) + 1
         return first_id
 

@@ -110,10 +110,10 @@ def counters_of(blocks: Sequence[Block]) -> list[str]:
     The blocks are one of a table, in parts: a cell alone in its part doesn't make a counter an argument.
     """
     left = (name.removeprefix("args.") for block in blocks for name in block.rest())
-    own = dict.fromkeys(
+    counters = dict.fromkeys(
         name for name in left if not (name.casefold() in _KNOWN or _repeats(name)) and not name.startswith(("<", "$"))
     )
-    columns = {name: [of for block in blocks if (of := block.get(name)) is not None] for name in own}
+    columns = {name: [of for block in blocks if (of := block.get(name)) is not None] for name in counters}
     return [name for name, of in columns.items() if 2 * sum(map(_numbers, of)) >= sum(map(_filled, of)) > 0]
 
 
@@ -185,10 +185,12 @@ def rounded(item: CsvRows, fields: Mapping[str, Field], report: Report, *, lost:
 
     Reports the rows with such times; if `lost`, those with useless times as bad records.
     """
-    found = [_missing_digits(cells) for name in ("ts", "end") if (cells := _cells(item, fields.get(name))) is not None]
-    if not any(missing.any() for missing in found):
+    missing_digits = [
+        _missing_digits(cells) for name in ("ts", "end") if (cells := _cells(item, fields.get(name))) is not None
+    ]
+    if not any(missing.any() for missing in missing_digits):
         return None
-    missing: Int64 = np.maximum.reduce(found)
+    missing: Int64 = np.maximum.reduce(missing_digits)
     for row in np.flatnonzero(missing).tolist():
         kind = "bad-record" if lost and missing[row] >= _USELESS else "rounded-time"
         report.issue(kind, item.block.where(row), f"a time accurate to 10^{missing[row]} ns")
@@ -196,8 +198,8 @@ def rounded(item: CsvRows, fields: Mapping[str, Field], report: Report, *, lost:
 
 
 def _cells(item: CsvRows, field: Field | None) -> pa.StringArray | None:
-    own = None if field is None else own_heading(item.table, field)
-    return None if own is None else item.block.get(own)
+    name_in_file = None if field is None else own_heading(item.table, field)
+    return None if name_in_file is None else item.block.get(name_in_file)
 
 
 def _missing_digits(cells: pa.StringArray) -> Int64:
@@ -245,11 +247,11 @@ class KnownDispatches:
 
         Rows without times belong to the kernel with their number, if only one has it.
         """
-        found = self._of_pass.find(keys_of(block, pids))
+        rows = self._of_pass.find(keys_of(block, pids))
         if block.get("<ts>") is None:
             by_number = self._by_number.find(_numbered(block, pids), unique=True)
-            found = np.where(by_number >= 0, by_number, found)
-        return found
+            rows = np.where(by_number >= 0, by_number, rows)
+        return rows
 
     def columns(self, places: Int64) -> dict[str, pa.Array]:
         """The remembered columns of the kernels with those indices."""
@@ -271,15 +273,15 @@ class _Index:
 
     def find(self, keys: Int64, *, unique: bool = False) -> Int64:
         """The index that a key was first added with; if `unique`, -1 for a key that was added twice."""
-        found = np.full(len(keys), -1, np.int64)
+        rows = np.full(len(keys), -1, np.int64)
         times = np.zeros(len(keys), np.int64)
         for run, places in self._runs:
             at = np.searchsorted(run, keys)
             count = np.searchsorted(run, keys, side="right") - at
-            new = (count > 0) & (found < 0)
-            found[new] = places[at[new]]
+            new = (count > 0) & (rows < 0)
+            rows[new] = places[at[new]]
             times += count
-        return np.where(times > 1, -1, found) if unique else found
+        return np.where(times > 1, -1, rows) if unique else rows
 
 
 def keys_of(block: Block, pids: Any) -> Int64:
@@ -448,16 +450,16 @@ class DispatchRows:
             columns["correlation"] = nonzero(correlation)
         for axis in ("_x", "_y", "_z", ""):
             workgroup, grid = block.take(f"<block{axis}>"), block.take(f"<grid{axis}>")
-            found = blocks_of(grid, workgroup)
-            if workgroup is None and found is None:
+            blocks = blocks_of(grid, workgroup)
+            if workgroup is None and blocks is None:
                 continue
             to = axis or "_x"  # of a product only the total is known
             if to == "_x" and columns.get("block_x") is not None:
                 continue
             columns[f"block{to}"] = workgroup
-            if found is not None:
-                columns[f"grid{to}"] = found.blocks
-                columns[self._args[f"grid{axis}"]] = found.left
+            if blocks is not None:
+                columns[f"grid{to}"] = blocks.blocks
+                columns[self._args[f"grid{axis}"]] = blocks.left
         return columns
 
     def _untimed_launch(self, block: Block) -> dict[str, Any]:
@@ -490,13 +492,13 @@ class DispatchRows:
             return
         about = {"kind": "counter", "parent": pa.array(parents), **place}
         yield self._batches.batch("events", ids, name=names, value=values, **about)
-        derived, found = self._means(names, place["device"])
-        if found:
+        derived, means = self._means(names, place["device"])
+        if means:
             at = pa.array(derived)
             columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
-            columns["name"] = pa.array([name for name, _ in found], pa.string())
+            columns["name"] = pa.array([name for name, _ in means], pa.string())
             columns["timing"] = "derived"
-            columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
+            columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in means]))
             yield self._batches.batch("events", ids[derived] + 1, **columns)
 
     def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:

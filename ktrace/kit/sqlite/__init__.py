@@ -126,12 +126,12 @@ class Database:
 
         Returns no rows if the table is absent. Text that isn't UTF-8 contains U+FFFD.
         """
-        found = next((name for name in self.tables if name.casefold() == table.casefold()), None)
-        if found is None:
+        name_in_file = next((name for name in self.tables if name.casefold() == table.casefold()), None)
+        if name_in_file is None:
             return []
-        own = {column.casefold(): quoted_name(column) for column in self.tables[found]}
-        wanted = ", ".join(own.get(column.casefold(), "NULL") for column in columns)
-        return self.query(found, f"SELECT {wanted} FROM {quoted_name(found)}")
+        columns_in_file = {column.casefold(): quoted_name(column) for column in self.tables[name_in_file]}
+        selected = ", ".join(columns_in_file.get(column.casefold(), "NULL") for column in columns)
+        return self.query(name_in_file, f"SELECT {selected} FROM {quoted_name(name_in_file)}")
 
     def query(self, table: str, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Returns the result of a query. Raises DamagedInput, which names the table."""
@@ -181,8 +181,8 @@ class Database:
     ) -> pa.Table:
         """As `part`, for the rows whose value in a column is one of the numbers."""
         types = self._types(table, [column, *columns])
-        wanted = ", ".join(map(quoted_name, types))
-        sql = f"SELECT {wanted} FROM {quoted_name(table)} WHERE {quoted_name(column)}"
+        selected = ", ".join(map(quoted_name, types))
+        sql = f"SELECT {selected} FROM {quoted_name(table)} WHERE {quoted_name(column)}"
         more = f" AND {where}" if where else ""
         rows = self.query(table, f"{sql} IN (SELECT value FROM json_each(?)){more}", [str(list(numbers))])
         return self._table(types, rows)
@@ -196,8 +196,8 @@ class Database:
         """Column -> a literal of its type: that of its first values, else the declared one."""
         wanted = None if columns is None else frozenset(column.casefold() for column in columns)
         if (table, wanted) not in self._known_types:
-            own = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
-            self._known_types[table, wanted] = self._looked_up_types(table, own)
+            columns_read = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
+            self._known_types[table, wanted] = self._looked_up_types(table, columns_read)
         return self._known_types[table, wanted]
 
     def _looked_up_types(self, table: str, columns: list[str]) -> dict[str, str]:
@@ -215,9 +215,9 @@ class Database:
 
 def _literal(declared: str, seen: str | None) -> str:
     kinds = set((seen or "").split(",")) - {"null", ""}
-    found = next((_LITERALS[kind] for kind in ("text", "blob", "real", "integer") if kind in kinds), None)
+    chosen = next((_LITERALS[kind] for kind in ("text", "blob", "real", "integer") if kind in kinds), None)
     affinity = next(literal for word, literal in _AFFINITY if word in declared.upper())
-    return affinity if found is None or (found == "0" and affinity == "0.0" and declared) else found
+    return affinity if chosen is None or (chosen == "0" and affinity == "0.0" and declared) else chosen
 
 
 def _damaged(path: str, where: str | None, error: Exception) -> DamagedInput:

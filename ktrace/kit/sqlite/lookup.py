@@ -59,16 +59,16 @@ class Lookup:
 
         Columns that the table doesn't have are absent.
         """
-        wanted = _drop_null(keys)
-        if keys is None or not len(wanted) or not self._columns:
+        keys_wanted = _drop_null(keys)
+        if keys is None or not len(keys_wanted) or not self._columns:
             return {}
-        ends = pc.min_max(wanted)
+        ends = pc.min_max(keys_wanted)
         first, last = ends["min"].as_py(), ends["max"].as_py()
-        if last - first < _SPREAD * len(wanted) + SPAN:
+        if last - first < _SPREAD * len(keys_wanted) + SPAN:
             where = both(f"{quoted_name(self._key)} BETWEEN {first} AND {last}", self._where)
             parts = self._database.part(self._table, [self._key, *self._columns], where)
         else:
-            unique = np.unique(wanted.to_numpy()).tolist()
+            unique = np.unique(keys_wanted.to_numpy()).tolist()
             parts = self._database.among(self._table, self._key, unique, self._columns, self._where)
         return aligned(keys, parts, self._key, self._database.expanded)
 
@@ -86,21 +86,21 @@ def both(*conditions: str) -> str:
     return " AND ".join(filter(None, conditions))
 
 
-def aligned(keys: pa.Array, found: pa.Table, key: str, expanded: Callable[[int], None]) -> dict[str, pa.Array]:
+def aligned(keys: pa.Array, rows: pa.Table, key: str, expanded: Callable[[int], None]) -> dict[str, pa.Array]:
     """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several.
 
     `expanded` gets the bytes of texts that many rows have. Raises DamagedInput if they are too many.
     """
-    if key not in found.column_names:  # the table has no such column
-        found = found.slice(0, 0).append_column(key, pa.chunked_array([[]], pa.int64()))
-    known = _whole(found.column(key))
+    if key not in rows.column_names:  # the table has no such column
+        rows = rows.slice(0, 0).append_column(key, pa.chunked_array([[]], pa.int64()))
+    known = _whole(rows.column(key))
     if not pa.types.is_integer(known.type):  # no row is found
-        found = found.slice(0, 0)
+        rows = rows.slice(0, 0)
         known = pa.array([], pa.int64())
     if known.null_count:
-        found = found.filter(known.is_valid())
-        known = _whole(found.column(key))
-    columns = {name: _whole(found.column(name)) for name in found.column_names if name not in (key, "_rowid_")}
+        rows = rows.filter(known.is_valid())
+        known = _whole(rows.column(key))
+    columns = {name: _whole(rows.column(name)) for name in rows.column_names if name not in (key, "_rowid_")}
     if known.equals(keys):
         return columns
     at = pc.index_in(keys, value_set=known)
@@ -161,10 +161,10 @@ class Children:
 
     def of(self, keys: pa.Array | None) -> ChildRows:
         """Returns the rows that have one of the keys, in the order of the keys, then of the table."""
-        wanted = _drop_null(keys)
-        if keys is None or not len(wanted) or not len(self._spans):
+        keys_wanted = _drop_null(keys)
+        if keys is None or not len(keys_wanted) or not len(self._spans):
             return ChildRows(np.empty(0, np.int64), {})
-        ends = pc.min_max(wanted)
+        ends = pc.min_max(keys_wanted)
         first, last = ends["min"].as_py(), ends["max"].as_py()
         hit = np.flatnonzero((self._spans[:, 2] <= last) & (self._spans[:, 3] >= first))
         parts = []
@@ -172,13 +172,13 @@ class Children:
             if len(run):
                 rowids = f"_rowid_ BETWEEN {self._spans[run[0], 0]} AND {self._spans[run[-1], 1]}"
                 span = self._database.part(self._table, [self._key, *self._columns], both(rowids, self._where))
-                parts.append(span.filter(pc.is_in(span.column(self._key), value_set=wanted)))
+                parts.append(span.filter(pc.is_in(span.column(self._key), value_set=keys_wanted)))
         if not parts:
             return ChildRows(np.empty(0, np.int64), {})
-        found = pa.concat_tables(parts)
-        of = pc.index_in(_whole(found.column(self._key)), value_set=keys).to_numpy().astype(np.int64)
+        rows = pa.concat_tables(parts)
+        of = pc.index_in(_whole(rows.column(self._key)), value_set=keys).to_numpy().astype(np.int64)
         order = np.argsort(of, kind="stable")
-        sorted_rows = found.take(order)
+        sorted_rows = rows.take(order)
         return ChildRows(of[order], {name: _whole(sorted_rows.column(name)) for name in sorted_rows.column_names})
 
 
@@ -217,8 +217,8 @@ class Texts:
         if not pa.types.is_integer(ids.type):  # the column has texts instead of their ids
             return mapped_words(pc.fill_null(ids, "[no name]") if required and _is_text(ids) else ids, _word)
         coded = encoded(ids if not required else pc.fill_null(ids, _NOTHING))
-        found = self._lookup.get(coded.dictionary) if self._lookup else {}
-        words = found.get(self._column, pa.nulls(len(coded.dictionary), pa.string())).to_pylist()
+        texts = self._lookup.get(coded.dictionary) if self._lookup else {}
+        words = texts.get(self._column, pa.nulls(len(coded.dictionary), pa.string())).to_pylist()
         words = [None if word is None else _word(word) for word in words]
         if None in words:
             rows = indices(coded)
@@ -267,15 +267,15 @@ def first_ids(database: Database, tables: Sequence[tuple[str, int]]) -> dict[str
 
     So the id of a row is the same at every reading. Raises DamagedInput if the rowids are too far apart.
     """
-    found: dict[str, FirstId] = {}
+    ids: dict[str, FirstId] = {}
     first = 1
     for table, each in tables:
         least, greatest = database.rowids(table)
-        found[table] = FirstId(first, least, each)
+        ids[table] = FirstId(first, least, each)
         first += each * (greatest - least + 1)
     if first >= 1 << 62:
         raise database.damaged(tables[-1][0], "its rowids are too far apart")
-    return found
+    return ids
 
 
 class FirstId(NamedTuple):

@@ -51,11 +51,11 @@ class ConstantColumns:
 
     def learn(self, columns: Mapping[str, pa.Array]) -> None:
         """Updates the constant columns with the columns of some rows."""
-        found = {name: value for name, column in columns.items() if (value := _value(column)) is not _VARIES}
+        constants = {name: value for name, column in columns.items() if (value := _value(column)) is not _VARIES}
         before = self._values
         self._values = {
             name: value  # type: ignore[misc]
-            for name, value in found.items()
+            for name, value in constants.items()
             if before is None or (name in before and before[name] == value)
         }
 
@@ -257,8 +257,8 @@ class TableReading:
         self._read += len(rowids)
         self.last = numbers[-1].as_py()
         self._report.record(len(rowids))
-        found = {name: _kept(column) for name, column in zip(self._types, columns, strict=False)}
-        return Block(f"{self._table} row", numbers, found)
+        columns_kept = {name: _kept(column) for name, column in zip(self._types, columns, strict=False)}
+        return Block(f"{self._table} row", numbers, columns_kept)
 
     def _slow(self, size: int, high: int | None = None) -> Iterator[Block]:
         """Yields the next rows up to the rowid `high`, without those that have a value of another type.

@@ -216,18 +216,18 @@ class Text:
         boundary = _LINE if lines else _BOUNDARY
         while self.end < at + near and self.more():
             pass
-        if not lines and (found := self.search(_AT_LINE_END, at, at + near)) >= 0:
-            return found + 1
+        if not lines and (match := self.search(_AT_LINE_END, at, at + near)) >= 0:
+            return match + 1
         known, first, after = self._gap
         gap = at
         if known is boundary and first <= at < after:
             gap, at = first, after
         while True:
             if at < self.end:
-                found = self.search(boundary, at)
-                if found >= 0:
-                    self._gap = (boundary, gap, found)
-                    return found + 1
+                match = self.search(boundary, at)
+                if match >= 0:
+                    self._gap = (boundary, gap, match)
+                    return match + 1
                 last = self._data.rfind(b"}", at - self._start)
                 crosses = last >= 0 and _BROKEN_BOUNDARY.match(self._data, last)
                 at = self._start + last if crosses else self.end
@@ -312,28 +312,28 @@ def place_of(error: msgspec.DecodeError) -> int:
     return int(match[1]) - 1 if match else -1
 
 
-def own_key(text: bytes | memoryview, wanted: frozenset[bytes]) -> bytes | None:
+def own_key(text: bytes | memoryview, keys: frozenset[bytes]) -> bytes | None:
     """The first of the wanted keys in the object at the start of a text (not in nested objects).
 
     Returns b"" if the object ends without one, None if the text ends first.
     """
-    found = find_key(text, wanted)
-    return None if found is None else found[0]
+    key_and_end = find_key(text, keys)
+    return None if key_and_end is None else key_and_end[0]
 
 
-def find_key(text: bytes | memoryview, wanted: frozenset[bytes]) -> tuple[bytes, int] | None:
+def find_key(text: bytes | memoryview, keys: frozenset[bytes]) -> tuple[bytes, int] | None:
     """As `own_key`, and where the text after the key and its colon begins."""
     depth = 0
-    for found in _KEY.finditer(text):
-        mark = found[0]
+    for match in _KEY.finditer(text):
+        mark = match[0]
         if mark in _OPENING:
             depth += 1
         elif mark in _CLOSING:
             depth -= 1
             if depth <= 0:
-                return b"", found.end()
-        elif depth == 1 and found[2] and found[1] in wanted:
-            return found[1], found.end()
+                return b"", match.end()
+        elif depth == 1 and match[2] and match[1] in keys:
+            return match[1], match.end()
     return None
 
 

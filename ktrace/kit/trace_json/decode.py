@@ -168,20 +168,20 @@ class Decoder:
         """
         for _ in range(_ATTEMPTS):
             events = self._compiled_for_all()
-            found = events.feed(text, moves) if events else -1
-            if not isinstance(found, int):
-                count, folded, rounded, first = found
+            taken = events.feed(text, moves) if events else -1
+            if not isinstance(taken, int):
+                count, folded, rounded, first = taken
                 self._report.record(count)
                 if folded:
                     self._report.used(folded, outcome="folded")
                 if rounded:
                     self._report_rounded(rounded, first, text, moves)
                 return count
-            if events is None or found < 0:
+            if events is None or taken < 0:
                 return 0
             elements = elements_of(text)
             throughout = elements[:: max(len(elements) // _LEARNT, 1)]
-            if not self._shapes.learn(_objects([*elements[found : found + _LEARNT], *throughout])):
+            if not self._shapes.learn(_objects([*elements[taken : taken + _LEARNT], *throughout])):
                 return 0
         return 0
 
@@ -243,13 +243,13 @@ class Decoder:
         odd: list[tuple[int, str, bytes]] = []
         for key in CLOCKS:
             cells = [members.pop(key, None) for members, _ in events]
-            found = nanoseconds(cells)
-            times[key] = pa.array(found.ns, mask=None if found.valid is None else ~found.valid)
-            if found.kept:
+            parsed = nanoseconds(cells)
+            times[key] = pa.array(parsed.ns, mask=None if parsed.valid is None else ~parsed.valid)
+            if parsed.kept:
                 codes = np.full(len(events), -1, np.int32)
-                codes[list(found.kept)] = np.arange(len(found.kept), dtype=np.int32)
-                times[f"args.${key}"] = dictionary_of(codes, pa.array(found.kept.values(), pa.binary()))
-            for kind, rows in (("rounded", found.rounded), ("text-number", () if self.quoted else found.texts)):
+                codes[list(parsed.kept)] = np.arange(len(parsed.kept), dtype=np.int32)
+                times[f"args.${key}"] = dictionary_of(codes, pa.array(parsed.kept.values(), pa.binary()))
+            for kind, rows in (("rounded", parsed.rounded), ("text-number", () if self.quoted else parsed.texts)):
                 for row in rows:
                     cell = bytes(cells[row] or b"")
                     odd.append((text.find(cell, int(starts[row])), kind, cell))
@@ -422,14 +422,14 @@ class Columns:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, row: int, found: dict[str, Raw]) -> None:
+    def add(self, row: int, members: dict[str, Raw]) -> None:
         """Adds an object to a row."""
-        keys = tuple(found)
+        keys = tuple(members)
         alike = self._alike.get(keys)
         if alike is None:
             alike = self._alike[keys] = []
             self._keys |= dict.fromkeys(keys)
-        alike.append((row, *found.values()))
+        alike.append((row, *members.values()))
         self.filled += len(keys)
 
     def finish(self, rows: int) -> dict[str, pa.Array]:
@@ -456,16 +456,16 @@ def _as_columns(events: Sequence[Event], ats: Int64, times: dict[str, pa.Array])
     """Events at those places, with the columns of their times: several where most cells would be empty."""
 
     def finished(stop: int) -> Events:
-        own = {key: column[start:stop] for key, column in times.items()}
-        kept = {key: own.pop(key) for key in times if key not in CLOCKS}
-        return joined_columns(ats[start:stop], own | members.finish(stop - start), args.finish(stop - start), kept)
+        columns = {key: column[start:stop] for key, column in times.items()}
+        kept = {key: columns.pop(key) for key in times if key not in CLOCKS}
+        return joined_columns(ats[start:stop], columns | members.finish(stop - start), args.finish(stop - start), kept)
 
     start, members, args = 0, Columns(of_events=True), Columns()
-    for row, (found, given) in enumerate(events):
+    for row, (cells, given) in enumerate(events):
         if is_sparse(len(members) + len(args), row - start, members.filled + args.filled):
             yield finished(row)
             start, members, args = row, Columns(of_events=True), Columns()
-        members.add(row - start, found)
+        members.add(row - start, cells)
         if given:
             args.add(row - start, given)
     yield finished(len(events))
@@ -678,9 +678,9 @@ class CompiledEvents:
         """
         if self._refused == _MOST_REFUSED:
             return -1
-        found: tuple[int, int, int, list[Element]] | int = self._events.take(text, moves.byte, moves.offsets, moves.by)
-        self._refused = self._refused + 1 if isinstance(found, int) else 0
-        return found
+        taken: tuple[int, int, int, list[Element]] | int = self._events.take(text, moves.byte, moves.offsets, moves.by)
+        self._refused = self._refused + 1 if isinstance(taken, int) else 0
+        return taken
 
     def finish(self) -> Iterator[Events]:
         """Yields the events since the last call, a shape at a time."""

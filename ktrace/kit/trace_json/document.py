@@ -141,7 +141,7 @@ def read_dialect(
     Raises DamagedInput if it isn't Trace Event JSON at all.
     """
     rows = mapper(dialect) if change is None else partial(_changed, mapper(dialect), change)
-    member = member or (lambda found, conversion: ())
+    member = member or (lambda entry, conversion: ())
     return read_document(source, conversion, rows, member, dialect.folded, quoted=dialect.quoted, part=part)
 
 
@@ -315,12 +315,12 @@ class Document:
         if self._found:
             resume(text, _TRACE_EVENTS)
         else:
-            while (found := text.search(_TRACE_EVENTS, text.pos)) < 0:
+            while (match := text.search(_TRACE_EVENTS, text.pos)) < 0:
                 searched = text.end - 64
                 if not text.more():
                     raise self._no_trace("the members of the document are damaged")
                 text.pos = max(text.pos, searched)
-            text.pos = found
+            text.pos = match
         end = text.pos
         text.own("skipped", start)
         text.pos = text.match(_TRACE_EVENTS, end)
@@ -664,12 +664,12 @@ class List:
 
     def _salvage(self, end: int, known: Value | None) -> None:
         """Takes the events that begin before `end`, one by one."""
-        found = salvage(self._text, end, lines=self._lines, known=known)
-        offsets = 1 + np.cumsum([0, *(len(element) + 1 for element in found.elements[:-1])])
-        moves = Moves(0, offsets, np.array(found.places, np.int64) - offsets if found.places else offsets[:0])
-        self._decoder.feed(b"[" + b",".join(found.elements) + b"]", moves, salvaged=True)
-        self._report_repairs(found.repairs, 0)
-        for loss in found.lost:
+        salvaged = salvage(self._text, end, lines=self._lines, known=known)
+        offsets = 1 + np.cumsum([0, *(len(element) + 1 for element in salvaged.elements[:-1])])
+        moves = Moves(0, offsets, np.array(salvaged.places, np.int64) - offsets if salvaged.places else offsets[:0])
+        self._decoder.feed(b"[" + b",".join(salvaged.elements) + b"]", moves, salvaged=True)
+        self._report_repairs(salvaged.repairs, 0)
+        for loss in salvaged.lost:
             self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
 
     def _report_repairs(self, repairs: list[Repair], start: int) -> None:

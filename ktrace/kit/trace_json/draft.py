@@ -193,9 +193,9 @@ def as_text(value: str | bytes | None) -> str | None:
     if not isinstance(value, bytes):
         return value
     if value.startswith(b'"'):
-        found = _json_text(value)
-        if found is not None:
-            return found
+        json_text = _json_text(value)
+        if json_text is not None:
+            return json_text
     return value.decode("utf-8", "replace")
 
 
@@ -261,8 +261,8 @@ def _whole(value: str | bytes) -> str:
 def _spelled(text: str, spelling: re.Pattern[str]) -> int | None:
     if _INTEGER.fullmatch(text):
         return int(text)
-    found = spelling.fullmatch(text)
-    return int(found[1]) if found and found.lastindex and abs(int(found[1])) < 1 << 62 else None
+    match = spelling.fullmatch(text)
+    return int(match[1]) if match and match.lastindex and abs(int(match[1])) < 1 << 62 else None
 
 
 def _json_integer(text: bytes) -> int | None:
@@ -365,10 +365,10 @@ def _all_three(texts: list[Any]) -> list[pa.Array] | None:
     if joined.translate(None, b"0123456789[], "):
         return None
     try:
-        found = np.fromiter(chain.from_iterable(_THREES.decode(joined)), np.int64).reshape(-1, 3)
+        triples = np.fromiter(chain.from_iterable(_THREES.decode(joined)), np.int64).reshape(-1, 3)
     except (msgspec.DecodeError, OverflowError):
         return None
-    return [pa.array(found[:, axis]) for axis in range(3)] if found.max() < 1 << 62 else None
+    return [pa.array(triples[:, axis]) for axis in range(3)] if triples.max() < 1 << 62 else None
 
 
 @lru_cache(maxsize=1 << 16)

@@ -72,13 +72,13 @@ def events_within(element: bytes) -> list[bytes]:
     """The events of a list within the list: a further file was appended to the file."""
     if element[:1] != b"[":
         return []
-    found: list[bytes] = []
+    events: list[bytes] = []
     for part in map(bytes, elements_of(element)):
         inner = [part] if part[:1] == b"{" else events_within(part)
         if not inner:
             return []
-        found += inner
-    return found
+        events += inner
+    return events
 
 
 def may_repeat(element: Any) -> bool:
@@ -160,10 +160,10 @@ def scalars(column: pa.Array) -> pa.Array:
         values = pa.array([msgspec.json.decode(text, type=str) for text in texts], pa.string())
         return pa.DictionaryArray.from_arrays(column.indices, values).cast(pa.dictionary(pa.int32(), pa.string()))
     try:
-        found = pa.array(list(map(_SCALARS[kind], texts)), _SCALAR_TYPES[kind])
+        distinct = pa.array(list(map(_SCALARS[kind], texts)), _SCALAR_TYPES[kind])
     except (ValueError, OverflowError):  # beyond int64, or beyond the digits that Python reads
         return column
-    return found.take(column.indices)
+    return distinct.take(column.indices)
 
 
 _SCALARS: dict[str, Callable[[bytes], Any]] = {"int": int, "float": float, "bool": b"true".__eq__}
@@ -198,10 +198,10 @@ def nanoseconds(cells: Sequence[Raw | None]) -> Times:
     rows = [row for row, cell in enumerate(cells) if cell is not None]
     if len(rows) < len(cells):
         return _spread(nanoseconds([cells[row] for row in rows]), np.array(rows, np.int64), len(cells))
-    found = _plain(b",".join(cells), len(cells)) if rows else None  # type: ignore[arg-type]
-    if found is None:
+    times = _plain(b",".join(cells), len(cells)) if rows else None  # type: ignore[arg-type]
+    if times is None:
         return _one_by_one(cells)
-    ns, rounded = found
+    ns, rounded = times
     if rounded is None:
         return Times(ns)
     rows = rounded.tolist()
@@ -364,7 +364,7 @@ class Moves(msgspec.Struct, frozen=True):
 Tag = tuple[str, str | None]
 
 
-def by_tag(found: Iterable[Events], order: Mapping[Tag, Sequence[str]]) -> list[Events]:
+def by_tag(tagged: Iterable[Events], order: Mapping[Tag, Sequence[str]]) -> list[Events]:
     """Events of one tag as one, each in the order of the document; the tags are in the order of their first events.
 
     A tag is a category, or a phase without one. `order` has keys of args by tag; others follow by their names. So the
@@ -372,7 +372,7 @@ def by_tag(found: Iterable[Events], order: Mapping[Tag, Sequence[str]]) -> list[
     Where most cells would be empty, the events of a tag are several.
     """
     parts: dict[Tag, list[Events]] = defaultdict(list)
-    for events in found:
+    for events in tagged:
         for tag, part in _tags(events):
             parts[tag].append(part)
     joined = [_joined(some, order.get(tag, ())) for tag, given in parts.items() for some in _filled(given)]
@@ -403,19 +403,19 @@ def divided(parts: list[Events], at: int) -> tuple[list[Events], list[Events]]:
     )
 
 
-def first_beyond(found: list[Events], events: int, names: int) -> int | None:
+def first_beyond(parts: list[Events], events: int, names: int) -> int | None:
     """The position of the first event beyond so many events, or so many names of columns; None if there is none."""
     beyond = []
-    if sum(map(len, found)) > events:
-        beyond.append(int(np.partition(np.concatenate([part.at for part in found]), events)[events]))
-    if sum(len(part.columns) for part in found) > names:
+    if sum(map(len, parts)) > events:
+        beyond.append(int(np.partition(np.concatenate([part.at for part in parts]), events)[events]))
+    if sum(len(part.columns) for part in parts) > names:
         first: dict[str, int] = {}
-        for part in found:
+        for part in parts:
             for name, column in part.columns.items():
                 at = int(part.at[column.is_valid().index(True).as_py()])
                 first[name] = min(first.get(name, at), at)
         if len(first) > names:
-            start = min(int(part.at[0]) for part in found)
+            start = min(int(part.at[0]) for part in parts)
             beyond += sorted(at for at in sorted(first.values())[names:] if at > start)[:1]
     return min(beyond) if beyond else None
 
@@ -439,8 +439,8 @@ def _tags(events: Events) -> Iterator[tuple[Tag, Events]]:
 def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
     """The events of all parts, sorted by place. A column that has several types has JSON texts."""
     rank = {name: number for number, name in enumerate((*MEMBERS, *(f"args.{key}" for key in keys)))}
-    found = {name for part in parts for name in part.columns}
-    names = sorted(found, key=lambda name: (rank.get(name, len(rank)), name))
+    names_present = {name for part in parts for name in part.columns}
+    names = sorted(names_present, key=lambda name: (rank.get(name, len(rank)), name))
     if len(parts) == 1:
         return Events(parts[0].at, {name: scalars(used_words(parts[0].columns[name])) for name in names})
     parts.sort(key=lambda part: int(part.at[0]))

@@ -86,15 +86,15 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
         column = draft.left.pop(member, None)
         if column is not None:
             spelling = dialect.stream_name if member == "tid" else dialect.device_pid
-            own, rest = numbered(column, spelling) if spelling else numbered(column)
+            number, rest = numbered(column, spelling) if spelling else numbered(column)
             if rest is not None:
                 texts.append(rest)
-            if own is not None and taken is not None:
-                other = pc.and_kleene(pc.not_equal(own, taken), pc.is_valid(taken))
+            if number is not None and taken is not None:
+                other = pc.and_kleene(pc.not_equal(number, taken), pc.is_valid(taken))
                 if pc.any(other).as_py():
-                    draft.left[f"args.${member}"] = pc.if_else(other, own, None)
-                own = pc.coalesce(taken, own)
-            taken = own if own is not None else taken
+                    draft.left[f"args.${member}"] = pc.if_else(other, number, None)
+                number = pc.coalesce(taken, number)
+            taken = number if number is not None else taken
         if taken is not None:
             draft.columns[key] = _known(taken)
     context = draft.left.pop("args.context", None)
@@ -122,9 +122,9 @@ def _known(numbers: pa.Array) -> pa.Array:
 
 def _put_track(draft: Draft, texts: list[pa.Array | None]) -> None:
     """Joins the texts to the key of the track."""
-    found = [plain(text) for text in texts if text is not None and text.null_count < len(text)]
-    if found:
-        parts = [pc.if_else(pc.equal(text, ""), None, text) for text in found]
+    texts_present = [plain(text) for text in texts if text is not None and text.null_count < len(text)]
+    if texts_present:
+        parts = [pc.if_else(pc.equal(text, ""), None, text) for text in texts_present]
         draft.columns["track"] = encoded(joined(parts, "/"))
 
 
@@ -168,21 +168,21 @@ def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
     if not gpus or not batch.has("pid"):
         return batch
     pids = pa.array(sorted(gpus), pa.int64())
-    mine = pc.is_in(batch.column("pid"), value_set=pids)
-    if not mine.true_count:
+    selected = pc.is_in(batch.column("pid"), value_set=pids)
+    if not selected.true_count:
         return batch
     columns = batch.arrays()
     numbers = pa.array([gpus[pid] for pid in pids.to_pylist()], pa.int64())
     device = numbers.take(pc.index_in(columns["pid"], value_set=pids))
-    columns["device"] = pc.if_else(mine, device, batch.column("device"))
-    columns["pid"] = pc.if_else(mine, None, columns["pid"])
+    columns["device"] = pc.if_else(selected, device, batch.column("device"))
+    columns["pid"] = pc.if_else(selected, None, columns["pid"])
     if "tid" in columns:
-        columns["stream"] = pc.if_else(mine, columns["tid"], batch.column("stream"))
-        columns["tid"] = pc.if_else(mine, None, columns["tid"])
+        columns["stream"] = pc.if_else(selected, columns["tid"], batch.column("stream"))
+        columns["tid"] = pc.if_else(selected, None, columns["tid"])
     if batch.record == "catalog":
         words = encoded(columns["entity"]).dictionary_decode()
         for host, gpu in _ENTITIES.items():
-            words = pc.if_else(pc.and_(mine, pc.equal(words, host)), gpu, words)
+            words = pc.if_else(pc.and_(selected, pc.equal(words, host)), gpu, words)
         columns["entity"] = words.dictionary_encode()
     return batch.replaced(columns)
 
@@ -488,12 +488,12 @@ def _describe(draft: Draft, rule: Rule, kind: str | None) -> None:
 
 def _direction(draft: Draft, name: pa.Array) -> None:
     """Fills the direction of copies that only the name contains."""
-    found = by_distinct(name, lambda word: direction(as_text(word)), pa.string())
+    directions = by_distinct(name, lambda word: direction(as_text(word)), pa.string())
     given = draft.columns.get("copy_kind")
     if given is not None:
-        found = pc.coalesce(given.cast(pa.string()), found)
-    if found.null_count < len(found):
-        draft.columns["copy_kind"] = found
+        directions = pc.coalesce(given.cast(pa.string()), directions)
+    if directions.null_count < len(directions):
+        draft.columns["copy_kind"] = directions
 
 
 _ROLES = {"s": 0, "t": 1, "f": 2}
@@ -692,8 +692,8 @@ def _rows_of_facts(columns: dict[str, pa.Array], at: list[int], dialect: Dialect
             {"id": number} | {name: value for name, value in entity.items() if value is not None} | _facts(name, given)
         )
         if dialect.stream_name and name == "thread_name" and pid is not None and tid is not None:
-            found = dialect.stream_name.fullmatch(str(given.get("name", "")).strip())
-            if found and whole_of(found[1]) == tid:
+            match = dialect.stream_name.fullmatch(str(given.get("name", "")).strip())
+            if match and whole_of(match[1]) == tid:
                 yield {"id": number, "entity": "stream", "device": pid, "stream": tid, "name": given["name"].strip()}
 
 
@@ -720,9 +720,9 @@ def _numbers(column: pa.Array | None, rows: int) -> list[tuple[int | None, str |
     if column is None:
         return [(None, None)] * rows
     taken, rest = numbered(column)
-    found = [None] * rows if taken is None else taken.to_pylist()
+    numbers = [None] * rows if taken is None else taken.to_pylist()
     texts = [None] * rows if rest is None else plain(rest).to_pylist()
-    return list(zip(found, texts, strict=True))
+    return list(zip(numbers, texts, strict=True))
 
 
 Handler = Callable[[Events, Rule, Task], Iterable[Batch]]
@@ -816,27 +816,27 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
 
 def _by_process(events: Events, processes: Mapping[int, Rule], numbers: _Numbers, other: int) -> Int64:
     """The number of the rule for each event's process, `other` for none."""
-    found = np.full(len(events), other, np.int64)
+    rules = np.full(len(events), other, np.int64)
     column = events.columns.get("pid")
     pids = None if column is None else numbered(column)[0]
     if pids is not None:
-        own = pids.fill_null(-1).to_numpy(zero_copy_only=False)
+        pid_of_event = pids.fill_null(-1).to_numpy(zero_copy_only=False)
         for pid, rule in processes.items():
-            found[own == pid] = numbers.number(rule)
-    return found
+            rules[pid_of_event == pid] = numbers.number(rule)
+    return rules
 
 
 def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
     """Whether each event has the arguments of a sign, and isn't a call of the host."""
     columns = [events.columns.get(f"args.{key}") for key in sign.keys]
-    found = np.full(len(events), all(column is not None for column in columns))
-    if not found.any():
-        return found
+    mask = np.full(len(events), all(column is not None for column in columns))
+    if not mask.any():
+        return mask
     for column in columns:
-        found &= valid(column)
+        mask &= valid(column)
     pattern, calls = sign.value, dialect.calls
     if pattern:
-        found &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(str(word or "")))) == 1
+        mask &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(str(word or "")))) == 1
     if calls:
-        found &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
-    return found
+        mask &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
+    return mask

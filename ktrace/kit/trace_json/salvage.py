@@ -115,34 +115,34 @@ def mend_words(text: bytes) -> tuple[bytes, list[Repair], list[int]]:
         return text, [], []
     quotes = unescaped_quotes(np.frombuffer(text, np.uint8))
     after = 0
-    for found in words:
-        if np.searchsorted(quotes, found.start()) % 2 == 0:
-            better = _scalar(found[0])
-            pieces += (text[after : found.start()], better)
-            after = found.end()
-            repairs.append(Repair("json-repair", found.start(), f"{found[0].decode()} read as {better.decode()}"))
-            grown.append(len(better) - len(found[0]))
+    for word in words:
+        if np.searchsorted(quotes, word.start()) % 2 == 0:
+            better = _scalar(word[0])
+            pieces += (text[after : word.start()], better)
+            after = word.end()
+            repairs.append(Repair("json-repair", word.start(), f"{word[0].decode()} read as {better.decode()}"))
+            grown.append(len(better) - len(word[0]))
     return b"".join((*pieces, text[after:])), repairs, grown
 
 
 def _bare_words(text: bytes) -> list[re.Match[bytes]]:
     """The matches of `_BARE_WORD`, found by their letters: a search for the pattern takes fifty times as long."""
-    found: list[re.Match[bytes]] = []
+    matches: list[re.Match[bytes]] = []
     for word in (b"nan", b"NaN", b"inf", b"Infinity"):
         at = text.find(word)
         while at >= 0:
             if match := _BARE_WORD.match(text, at - (text[at - 1 : at] == b"-")):
-                found.append(match)
+                matches.append(match)
             at = text.find(word, at + 1)
-    return sorted(found, key=lambda match: match.start())
+    return sorted(matches, key=lambda match: match.start())
 
 
 def mend(text: bytes) -> tuple[bytes, list[Repair]]:
     """Repairs everything that is unambiguous; returns the text and the repairs."""
     repairs: list[Repair] = []
 
-    def mended(found: re.Match[bytes]) -> bytes:
-        token = found[0]
+    def mended(match: re.Match[bytes]) -> bytes:
+        token = match[0]
         first = token[:1]
         if first == b'"':
             better, detail = _text(token) if _ODD.search(token) else (token, "")
@@ -152,7 +152,7 @@ def mend(text: bytes) -> tuple[bytes, list[Repair]]:
             better = _scalar(token)
             detail = f"{token.decode(errors='replace')} read as {better.decode()}"
         if better != token:
-            repairs.append(Repair("json-repair", found.start(), detail))
+            repairs.append(Repair("json-repair", match.start(), detail))
         return better
 
     better = _TOKEN.sub(mended, text)
@@ -182,23 +182,23 @@ def mend_document(text: bytes) -> tuple[bytes, list[Repair]]:
 
 def _without_faults(text: bytes) -> tuple[bytes, list[Repair]]:
     """Repairs a document where the parser stops, again and again; no repairs if that doesn't make it JSON."""
-    found, repairs, spent = text.decode(errors="replace"), [], 0
-    left = len(found) + 1
+    mended, repairs, spent = text.decode(errors="replace"), [], 0
+    left = len(mended) + 1
     while spent < MOST_AGAIN:
         try:
-            _PARSER.decode(found)
+            _PARSER.decode(mended)
         except json.JSONDecodeError as error:
-            change = mended_at(found, error.pos) if len(found) - error.pos < left else None
+            change = mended_at(mended, error.pos) if len(mended) - error.pos < left else None
             if change is None:
                 break
-            left = len(found) - error.pos
-            repairs.append(Repair("json-repair", len(found[: change.start].encode()), change.detail))
-            found = change.apply(found)
-            spent += error.pos + (len(found) >> 6) + A_REPAIR
+            left = len(mended) - error.pos
+            repairs.append(Repair("json-repair", len(mended[: change.start].encode()), change.detail))
+            mended = change.apply(mended)
+            spent += error.pos + (len(mended) >> 6) + A_REPAIR
         except RecursionError:
             break
         else:
-            return found.encode(), repairs
+            return mended.encode(), repairs
     return text, []
 
 
@@ -225,8 +225,8 @@ def mended_at(text: str, at: int) -> Change | None:
         return _missing_quote(text, at + 1, len(text))
     if before.rstrip()[-1:] == '"' and (end := at - len(before) + len(before.rstrip()) - 1) > 0:
         begin = text.rfind('"', 0, end) + 1
-        found = _missing_quote(text, begin, end) if begin and _KEY_REST.match(text, at) else None
-        return found if found and "," in text[found.start : end] else None
+        change = _missing_quote(text, begin, end) if begin and _KEY_REST.match(text, at) else None
+        return change if change and "," in text[change.start : end] else None
     if text[at : at + 1] == "\\":
         return Change(at, at, "\\", "a backslash that doesn't start an escape sequence")
     trimmed = before.rstrip(" \t")
@@ -249,8 +249,8 @@ def _missing_quote(text: str, begin: int, end: int) -> Change | None:
     tail = text[least:end].rstrip(_BRACKETS)
     tail = tail[:-1].rstrip(_BRACKETS) if tail.endswith(",") else tail
     comma = text.find(",", least + len(tail), end)
-    own = text[least:comma]
-    balanced = comma >= 0 and all(own.count(one) == own.count(other) for one, other in ("[]", "{}"))
+    between = text[least:comma]
+    balanced = comma >= 0 and all(between.count(one) == between.count(other) for one, other in ("[]", "{}"))
     at = begin + len(text[begin:comma].rstrip()) if balanced else least + len(tail)
     return Change(at, at, '"', "a text without its end")
 
@@ -343,7 +343,7 @@ def mend_value(text: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
 
 def _bare_texts(text: bytes, ends: re.Pattern[bytes]) -> list[tuple[int, int]]:
     """The texts (start and end of each) that don't end at their first quote, but where one may end."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     at = text.find(b'"')
     while at >= 0:
         start = at + 1
@@ -354,9 +354,9 @@ def _bare_texts(text: bytes, ends: re.Pattern[bytes]) -> list[tuple[int, int]]:
             break
         plain = _REST.match(text, start)
         if plain is None or plain.end() != end.start():
-            found.append((start, end.start()))
+            spans.append((start, end.start()))
         at = text.find(b'"', end.end())
-    return found
+    return spans
 
 
 def _text(token: bytes) -> tuple[bytes, str]:
@@ -374,8 +374,8 @@ def _text(token: bytes) -> tuple[bytes, str]:
     return paired, detail
 
 
-def _pair(found: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if len(found[0]) == len("\\ud800") else found[0]
+def _pair(match: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if len(match[0]) == len("\\ud800") else match[0]
 
 
 def _scalar(token: bytes) -> bytes:
@@ -482,17 +482,17 @@ class _Salvage:
         self._resumed = False
 
     def run(self, end: int, *, lines: bool) -> Salvaged:
-        text, found = self._text, self._found
+        text, salvaged = self._text, self._found
         while text.pos < end:
             commas = self._separators()
             first = text.peek()
-            fault = _fault(commas, int(bool(found.elements)), first)
+            fault = _fault(commas, int(bool(salvaged.elements)), first)
             if fault and not lines and not self._resumed:
-                found.repaired(text.pos, fault)
+                salvaged.repaired(text.pos, fault)
             if first in (b"", b"]"):
                 break
             self._resumed = False
-            start, lost = text.pos, len(found.lost)
+            start, lost = text.pos, len(salvaged.lost)
             owner: Owner = "read"
             if first == b"{":
                 owner = self._object()
@@ -500,8 +500,8 @@ class _Salvage:
                 self._stray()
             else:
                 self._keep_valid(value)
-            text.own("skipped" if lost < len(found.lost) else owner, max(start, text.owned))
-        return found
+            text.own("skipped" if lost < len(salvaged.lost) else owner, max(start, text.owned))
+        return salvaged
 
     def _separators(self) -> int:
         """Goes to the next element, and returns the number of commas before it."""
@@ -623,13 +623,13 @@ class _Salvage:
             self._found.lose("bad-record", start, _shown(content))
 
 
-def _fault(commas: int, wanted: int, after: bytes) -> str:
+def _fault(commas: int, expected: int, after: bytes) -> str:
     """What is wrong with this number of commas before a byte, '' for nothing."""
     if after == b"]":
         return "a comma after the last event" if commas else ""
-    if not after or commas == wanted:
+    if not after or commas == expected:
         return ""
-    return "a surplus comma" if commas > wanted else "a comma is missing"
+    return "a surplus comma" if commas > expected else "a comma is missing"
 
 
 def _list_within(text: Text, value: Value) -> int:
@@ -660,19 +660,19 @@ def _by_brackets(piece: bytes, following: int) -> tuple[int, int]:
     may begin another one: nothing is known by brackets.
     """
     frames = bytearray()
-    for found in _MARK.finditer(piece):
-        mark = found[0][-1]
-        if mark == _QUOTE and not _AFTER_TEXT.match(piece, found.end()):
+    for match in _MARK.finditer(piece):
+        mark = match[0][-1]
+        if mark == _QUOTE and not _AFTER_TEXT.match(piece, match.end()):
             break
-        if mark == _BRACE and frames[-1:] == b"{" and not found[1] and EVENT.match(piece, found.end() - 1):
-            value = _IN_PLACE.search(piece, 1, found.end() - 1)  # of an object that breaks off before it
-            return 0, value.end() if value and _is_event(memoryview(piece)[value.end() :]) else found.end() - 1
+        if mark == _BRACE and frames[-1:] == b"{" and not match[1] and EVENT.match(piece, match.end() - 1):
+            value = _IN_PLACE.search(piece, 1, match.end() - 1)  # of an object that breaks off before it
+            return 0, value.end() if value and _is_event(memoryview(piece)[value.end() :]) else match.end() - 1
         if mark in b"{[":
             frames.append(mark)
         elif mark != _QUOTE:
             frames.pop()
             if not frames:
-                return found.end(), following
+                return match.end(), following
     return 0, following
 
 
@@ -741,23 +741,23 @@ def resume(text: Text, other: re.Pattern[bytes] | None = None) -> None:
     """
     at = text.pos
     while True:
-        found = text.search(BEGIN, at)
-        if other and (sooner := text.search(other, at, found + 1 if found >= 0 else None)) >= 0:
+        match = text.search(BEGIN, at)
+        if other and (sooner := text.search(other, at, match + 1 if match >= 0 else None)) >= 0:
             text.pos = sooner
             return
-        if found < 0 or (found > text.end - LEAST_LOOKED_AT and not text.ended):
-            at = text.pos = max(text.pos, min(found if found >= 0 else text.end, text.end - 64))
+        if match < 0 or (match > text.end - LEAST_LOOKED_AT and not text.ended):
+            at = text.pos = max(text.pos, min(match if match >= 0 else text.end, text.end - 64))
             if text.more():
                 continue
-            if found < 0:
+            if match < 0:
                 text.pos = text.end
                 return
-        value = value_at(text, found + 1, _allowed(text, MOST_LOOKED_AT))
-        if not value.fault and own_key(text.part(found + 1, value.end), PHASE) == b"ph":
-            text.pos = found + 1
+        value = value_at(text, match + 1, _allowed(text, MOST_LOOKED_AT))
+        if not value.fault and own_key(text.part(match + 1, value.end), PHASE) == b"ph":
+            text.pos = match + 1
             return
         text.wasted += value.end - value.start
-        at = found + 1
+        at = match + 1
 
 
 def _end_by_brackets(text: Text) -> int:

@@ -293,9 +293,9 @@ def _last_begun(track: Int32, begin: Int64, asked_track: Int32, ts: Int64) -> In
     """The position of the last slice of the track that begins at ts or before, -1 where there is none."""
     count = len(track)
     order = np.lexsort((np.concatenate([begin, ts]), np.concatenate([track, asked_track])))
-    asked = order >= count
+    is_query = order >= count
     last = np.empty(len(ts), np.int64)
-    last[order[asked] - count] = np.cumsum(~asked)[asked] - 1
+    last[order[is_query] - count] = np.cumsum(~is_query)[is_query] - 1
     there = last >= 0
     there[there] = track[last[there]] == asked_track[there]
     return np.where(there, last, -1)
@@ -305,7 +305,7 @@ def _count_before(track: Int32, begin: Int64, asked_track: Int32, ts: Int64) -> 
     """How many slices come before the first one of the track that begins at ts or later."""
     asked_count = len(ts)
     order = np.lexsort((np.concatenate([ts, begin]), np.concatenate([asked_track, track])))
-    asked = order < asked_count
+    is_query = order < asked_count
     before = np.empty(asked_count, np.int64)
-    before[order[asked]] = np.cumsum(~asked)[asked]
+    before[order[is_query]] = np.cumsum(~is_query)[is_query]
     return before

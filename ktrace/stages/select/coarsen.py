@@ -327,12 +327,14 @@ def _merged_rows(rows: _Rows, inside: Int64, run: Int32, words: list[tuple[Any, 
     columns = ts[first], ends - ts[first], np.add.reduceat(count, first), np.add.reduceat(busy, first)
     key, time = map(np.concatenate, zip(*times, strict=True))
     heaviest = _heaviest(key, time, len(words))
-    for begin, dur, slices, busy_ns, told in zip(*(column.tolist() for column in columns), heaviest, strict=True):
-        name, kind = words[told[0][0]]
+    for begin, dur, slices, busy_ns, first_names in zip(
+        *(column.tolist() for column in columns), heaviest, strict=True
+    ):
+        name, kind = words[first_names[0][0]]
         yield {
             **{"ts": begin, "dur": dur, "args.merged": slices, "args.busy_ns": busy_ns, "args.derived_by": "ktrace"},
             **{"name": f"{name} +{slices - 1:,}", "kind": kind, "timing": "derived"},
-            "args.heaviest": ", ".join(f"{words[one][0]} {time:,} ns" for one, time in told),
+            "args.heaviest": ", ".join(f"{words[one][0]} {time:,} ns" for one, time in first_names),
         }
 
 
@@ -375,9 +377,9 @@ def _heaviest(key: Int64, time: Int64, names: int) -> list[list[tuple[int, int]]
     key, time = key[order], time[order]
     begin = np.flatnonzero(group_start_mask((key // names,)))
     rank = np.arange(len(key)) - np.repeat(begin, np.diff([*begin.tolist(), len(key)]))
-    told = rank < _NAMES
-    parts = np.searchsorted((key // names)[told], (key // names)[begin])
-    pairs = list(zip((key[told] % names).tolist(), time[told].tolist(), strict=True))
+    is_first = rank < _NAMES
+    parts = np.searchsorted((key // names)[is_first], (key // names)[begin])
+    pairs = list(zip((key[is_first] % names).tolist(), time[is_first].tolist(), strict=True))
     return [pairs[one:other] for one, other in pairwise([*parts.tolist(), len(pairs)])]
 
 

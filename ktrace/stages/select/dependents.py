@@ -161,20 +161,20 @@ class Dependents:
             rows, place = rows[order], place[order]
             track, ts, end = (np.ascontiguousarray(rows[name]) for name in ("track", "ts", "end"))
             slices = Slices(opened, track, ts, end, place)
-            asked = self._at_place.rows[self._at_place.between(low, high)]
-            around = asked[~asked["next"]]
+            slices_at_place = self._at_place.rows[self._at_place.between(low, high)]
+            around = slices_at_place[~slices_at_place["next"]]
             self._settle(kept, around, slices, slices.innermost(around["track"], around["ts"]))
-            is_next: Bools = asked["next"]
-            waiting = np.concatenate([waiting, asked[is_next]])
+            is_next: Bools = slices_at_place["next"]
+            waiting = np.concatenate([waiting, slices_at_place[is_next]])
             later = slices.next(waiting["track"], waiting["ts"])
             self._settle(kept, waiting, slices, later)
             waiting = waiting[later < 0]
             if high is not None:
                 opened = slices.open_at(high)
 
-    def _settle(self, kept: AnyArray, asked: Structured, slices: Slices, match: Int64) -> None:
+    def _settle(self, kept: AnyArray, waiting: Structured, slices: Slices, match: Int64) -> None:
         there = match >= 0
-        kept[asked["number"][there]] = self._slices.rows["kept"][slices.place[match[there]]]
+        kept[waiting["number"][there]] = self._slices.rows["kept"][slices.place[match[there]]]
 
 
 def launch_links(batch: Batch) -> Batch:

@@ -103,8 +103,8 @@ def _kinds(conditions: Filter, there: list[str | int]) -> tuple[str, str | None]
 
 def _numbers(word: str, field: str) -> _Words:
     def words(conditions: Filter, there: list[str | int]) -> tuple[str, str | None]:
-        asked = " or ".join(map(str, getattr(conditions, field)))
-        return f"no row is on {word} {asked}", _listed(f"{word}s", sorted(map(int, there)))
+        values = " or ".join(map(str, getattr(conditions, field)))
+        return f"no row is on {word} {values}", _listed(f"{word}s", sorted(map(int, there)))
 
     return words
 
@@ -205,8 +205,8 @@ class _Sieve:
         passes = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *failed.values()])
         figure = are_figures(batch)
         if figure.any():
-            asked = passes & bool(self._conditions.kinds or self._conditions.names)
-            self._dependents.wait(rows_where(batch, figure), passes[figure], asked[figure])
+            selected = passes & bool(self._conditions.kinds or self._conditions.names)
+            self._dependents.wait(rows_where(batch, figure), passes[figure], selected[figure])
             batch, passes = rows_where(batch, ~figure), passes[~figure]
             failed = {option: mask[~figure] for option, mask in failed.items()}
         self._dependents.remember(batch, passes)
