@@ -395,6 +395,28 @@ def test_formats_lists_what_there_is_without_colours_when_piped() -> None:
     assert "*.perfetto-trace" in text.split(), "no file name is broken"
 
 
+@pytest.mark.parametrize(
+    ("words", "has", "lacks"),
+    [
+        (["mi300x"], "rocprofv3", "nsys"),
+        (["wgpu"], "ort-web", "nsys"),
+        (["H100"], "nsys", "rocpd"),
+        (["tpu"], "xplane", "triton-server"),  # which speaks of output
+        (["nsys", "sqlite"], "nsys", "ncu"),
+    ],
+)
+def test_formats_finds_those_of_a_device(words: list[str], has: str, lacks: str) -> None:
+    listed = json.loads(ktrace("formats", *words, "--format", "json").stdout)["formats"]
+    names = [one["name"] for one in listed]
+    assert has in names
+    assert lacks not in names
+
+
+def test_formats_says_what_reads_a_tool_that_has_none() -> None:
+    assert "tables and logs of any tool are read, too: ktrace FILE" in ktrace("formats", "directx").stderr.decode()
+    assert "did you mean kineto" in ktrace("formats", "kinetto").stderr.decode()
+
+
 def test_schema_prints_the_schema() -> None:
     assert json.loads(ktrace("schema").stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 

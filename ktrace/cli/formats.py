@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
     from ktrace.input.format import all_formats, plugin_failures
 
     every = [fmt for fmt in all_formats() if fmt.via or not fmt.closed]
-    formats = [fmt for fmt in every if all(word.casefold() in _text(fmt) for word in words)]
+    formats = _matching(words, every)
     if format_ == "json":
         listed = [
             {
@@ -50,9 +51,42 @@ def command(words: tuple[str, ...], format_: str) -> None:
         print_line(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)
 
 
+#: Names of devices and their interfaces -> the word for it among the formats.
+_HARDWARE = (
+    (r"(mi|gfx)\d+\w*|instinct|radeon|rdna\d?|cdna\d?|hip", "amd"),
+    (r"[abhlvpt]\d{1,3}0\w?|gb?\d00|[gr]tx\w*|geforce|tesla|hopper|blackwell|ampere|cuda|cupti", "nvidia"),
+    (r"wgpu|dawn|browser|chrome", "webgpu"),
+    (r"m[1-9]|mps|mac|macos|iphone", "apple"),
+    (r"tpu\w*", "jax"),
+    (r"trainium\d?|trn\d|inferentia\d?|inf\d", "neuron"),
+    (r"910\w*|910b|atlas", "ascend"),
+    (r"arc|xe|pvc|ponte|sycl|oneapi|dpc\+\+|level-?zero", "intel"),
+    (r"hexagon|snapdragon|adreno", "qualcomm"),
+    (r"sqlite3?|database", "sqlite"),
+)
+
+
+def _matching(words: Sequence[str], formats: Sequence[Format]) -> list[Format]:
+    """The formats with all the words, at the start of one of theirs or else within it; devices by their maker."""
+    sought = [
+        next((maker for device, maker in _HARDWARE if re.fullmatch(device, word)), word)
+        for word in map(str.casefold, words)
+    ]
+    texts = [(fmt, _text(fmt)) for fmt in formats]
+    for start in (r"(?<![a-z0-9])", ""):
+        patterns = [re.compile(start + re.escape(word)) for word in sought]
+        if matching := [fmt for fmt, text in texts if all(pattern.search(text) for pattern in patterns)]:
+            return matching
+    return []
+
+
 def _text(fmt: Format) -> str:
-    """The text of a format that words are searched in."""
-    return " ".join((fmt.name, fmt.title, *fmt.patterns, fmt.origin)).casefold()
+    """The text of a format that words are searched in: what it says of itself, and the group in which docs list it."""
+    from ktrace.converters.formats import GROUPS
+
+    module = fmt.name.replace("-", "_")
+    groups = (group for group, modules in GROUPS.items() if module in modules.split())
+    return " ".join((fmt.name, fmt.title, *fmt.patterns, fmt.origin, *groups)).casefold()
 
 
 def _cells(fmt: Format, *, others: bool) -> tuple[str, ...]:
@@ -78,7 +112,11 @@ def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:
     from ktrace.naming.alike import near
 
     alike = [name for word in words for name in near(word, [fmt.name for fmt in formats], 3)]
-    meant = f"; did you mean {' or '.join(dict.fromkeys(alike))}?" if alike else ""
+    meant = (
+        f"; did you mean {' or '.join(dict.fromkeys(alike))}?"
+        if alike
+        else "; tables and logs of any tool are read, too: ktrace FILE"
+    )
     print_line(f"no format matches {escape_controls(' '.join(words))}{meant}", err=True)
 
 
