@@ -98,7 +98,7 @@ class Selection:
         "A trace of the capture of the graphs that the inputs replay, or a folder of them: replayed kernels get its "
         "operators.",
         more="An input that has the capture itself needs no other (Kineto).",
-        link="[More](summary.md#replays-of-graphs)",
+        link="[More](../questions/graphs.md)",
         repeatable=True,
     )
     repair_clock: bool = option(

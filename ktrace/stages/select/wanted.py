@@ -88,7 +88,7 @@ class Crop:
         "PHASE[:BATCH]",
         "Batches of a phase of inference (prefill, decode, mixed, verify, draft), with what is launched in them.",
         more="decode:32 are those of 32 requests.",
-        link="[How engines state them](summary.md#phases-of-inference)",
+        link="[How engines state them](../questions/phases.md)",
     )
     overlapping: bool = option(
         False,
