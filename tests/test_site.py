@@ -176,8 +176,11 @@ def served(site: Path) -> Iterator[str]:
 
 
 @pytest.mark.nightly
-def test_a_browser_searches_and_fits_a_phone(served: str) -> None:
+@pytest.mark.parametrize("of_a_folder", [False, True])
+def test_a_browser_searches_and_fits_a_phone(site: Path, served: str, *, of_a_folder: bool) -> None:
     with chromium() as browser:
+        if of_a_folder:
+            served = f"{site.resolve().as_uri()}/"
         page = browser.new_page(viewport={"width": 390, "height": 844})
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -191,4 +194,4 @@ def test_a_browser_searches_and_fits_a_phone(served: str) -> None:
         result.wait_for(state="attached", timeout=60_000)
         assert "nccl-flight-recorder" in result.locator("a").first.get_attribute("href", timeout=60_000)
         assert [url for url in asked if not url.startswith(served)] == []
-        assert any(url.endswith("search_index.json") for url in asked)
+        assert any(url.endswith("search_index.js" if of_a_folder else "search_index.json") for url in asked)
