@@ -284,7 +284,7 @@ _ZONE_FIELDS: dict[str, Field] = {
     "x": Text("core_x"),
     "y": Text("core_y"),
     "processor": Text("RISC processor type"),
-    "cycles": Whole(_TIME),
+    "ts": Whole(_TIME),
     "name": Text("zone name"),
     "type": Text("type", "zone phase"),
 }
@@ -305,7 +305,7 @@ class Zones:
     def batches(self, rows: CsvRows) -> Iterator[Batch]:
         """Yields begins and ends as halves of ranges, other marks (TS_DATA, TS_EVENT, ZONE_TOTAL) as instants."""
         block = typed(rows, _ZONE_FIELDS, self._conversion.report)
-        block = block.replaced({"<ts>": nanoseconds(block.get("<cycles>"), self._mhz)})
+        block = block.replaced({"<ts>": nanoseconds(block.get("<ts>"), self._mhz), "<cycles>": block.get("<ts>")})
         block = timed(block, self._conversion, "<ts>")
         if not len(block):
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -201,6 +202,12 @@ def the_rows_are_the_golden_ones(path: Path, name: str) -> None:
     assert read["notes"] == declared["notes"]
 
 
+def reports_name_the_headings_of_the_file(path: Path, name: str) -> None:
+    """Not `<ts>`, which is a reader's name for its column."""
+    places = [place for issue in whole(path, name).report.issues.values() for place in issue.places]
+    assert [detail for _, detail in places if re.match(r"<\w+>", detail)] == []
+
+
 #: Those of `contract` that a part of the samples is enough for are replaced by ours of the same name.
 PARTLY: dict[str, Check] = {check.__name__: check for check in (is_the_same_in_any_batches, survives_cuts)}
 CHECKS: tuple[Check, ...] = (
@@ -208,6 +215,7 @@ CHECKS: tuple[Check, ...] = (
     every_byte_of_a_text_has_an_owner,
     every_record_is_accounted_for_and_skips_are_declared,
     the_rows_are_the_golden_ones,
+    reports_name_the_headings_of_the_file,
     bytes_in_the_middle_of_a_text_are_accounted_for,
 )
 

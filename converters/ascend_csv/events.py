@@ -186,7 +186,7 @@ def _begun(block: Block) -> Block:
     end, dur = block.get("<end>"), block.get("<dur>")
     if end is None or dur is None:
         return block
-    return block.without("<end>").replaced({"<ts>": pc.subtract(end, dur)})
+    return block.without("<end>").replaced({"<ts>": pc.subtract(end, dur)}, {"<ts>": block.heading("<end>")})
 
 
 def device_of(block: Block) -> pa.Array:

@@ -93,7 +93,7 @@ for _name in (it for it in columns_in("grid", "launch") if it in WHOLE or it in 
 _NUMBERS = frozenset(("dur", *STATISTICS, *FIGURES, *WHOLE, *SIZES, *NUMBERS))
 _TIMED = ("start", "end", "dur", *FIGURES)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?")
-_EXTENT = re.compile(r"\D?\d+(?:\D{1,2}\d+){0,2}\D?")
+_EXTENT = re.compile(r'\D?\d+(?:\D{1,2}\d+){0,2}\D?|\{ ?"x": ?\d+(?:, ?"y": ?\d+(?:, ?"z": ?\d+)?)? ?\}')
 
 #: Unix times between 2001 and 2039 -> the unit that they are in.
 _EPOCHS = ((9, "s"), (12, "ms"), (15, "us"), (18, "ns"))

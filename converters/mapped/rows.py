@@ -18,6 +18,7 @@ from ktrace.input.mapping import EXTENTS, FIGURES, ISO, NUMBERS, PLACES, SIZES, 
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import by_distinct, combinations
 from ktrace.kit.columnar.text_cells import argument, floats, has_text, only, stripped
+from ktrace.kit.columnar.typed_cells import note_misfits
 from ktrace.kit.text.device_names import device_work
 from ktrace.kit.text.headings import heading, is_total
 from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
@@ -151,7 +152,7 @@ class MappedRows:
         for name, column in fields.columns.items():
             cells = block.take(column.own)
             if cells is not None:
-                self._read_field(name, column, cells, found, left)
+                self._read_field(block, name, column, cells, found, left)
         for name in ("ts", "end", "dur"):
             if (rounded := left.get(f"${name}")) is not None:
                 for row in np.flatnonzero(present(rounded)).tolist():
@@ -163,10 +164,17 @@ class MappedRows:
             elif has_text(cells).any():
                 unit = fields.below.get(own)
                 left[f"{own} ({unit})" if unit else own] = argument(cells, heading(own))
-        return Block(block.place, block.numbers, found | left)
+        headings = {f"<{name}>": column.own for name, column in fields.columns.items()}
+        return Block(block.place, block.numbers, found | left, headings)
 
     def _read_field(
-        self, name: str, column: Column, cells: pa.StringArray, found: dict[str, pa.Array], left: dict[str, pa.Array]
+        self,
+        block: Block,
+        name: str,
+        column: Column,
+        cells: pa.StringArray,
+        found: dict[str, pa.Array],
+        left: dict[str, pa.Array],
     ) -> None:
         """Adds what the cells of a field become, and those of them that stay arguments."""
         read, values = self._read, {}
@@ -195,6 +203,8 @@ class MappedRows:
         misfits = has_text(stripped(cells)) & ~present(first) if first.null_count else None
         if misfits is not None and misfits.any():
             left[column.own] = argument(only(cells, misfits))
+            if name not in (*TIMES, *FIGURES):  # whose rows are refused without them, or have another figure
+                note_misfits(self._report, block, column.own, cells, misfits)
 
     def _without_bad(self, typed: Block, block: Block, fields: Fields) -> Block:
         """Returns the rows that have a name and whose times or figures can be read; reports the others."""

@@ -97,9 +97,10 @@ class Block:
         column = self._find((name,))
         return column is not None and column not in self._taken
 
-    def replaced(self, columns: Mapping[str, pa.Array]) -> Block:
-        """Returns a block with other values in these columns, nothing taken yet."""
-        return Block(self.place, self.numbers, self._columns | dict(columns), self._headings)
+    def replaced(self, columns: Mapping[str, pa.Array], headings: Mapping[str, str] | None = None) -> Block:
+        """Returns a block with other values in these columns, nothing taken yet; `headings` name them in reports."""
+        headings = {**self._headings, **(headings or {})}
+        return Block(self.place, self.numbers, self._columns | dict(columns), headings)
 
     def without(self, *names: str) -> Block:
         """Returns a block without these columns, nothing taken yet."""

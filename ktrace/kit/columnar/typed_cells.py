@@ -99,6 +99,8 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
         columns[f"<{name}>"], headings[f"<{name}>"] = column, own
         if kept is not None:
             left[_with_unit(own, unit)] = argument(only(cells, kept))
+            if name not in ("ts", "end", "dur"):  # rows without which are refused
+                note_misfits(report, source, own, cells, kept & ~present(column))
         if field.read is _time and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
             left[f"${name}"] = argument(only(cells, rounded))
             for row in np.flatnonzero(rounded).tolist():
@@ -108,6 +110,13 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
             own = heading_.removeprefix("args.")
             left[_with_unit(own, table.unit(own))] = argument(cells, heading(own))
     return Block(source.place, source.numbers, columns | left, headings)
+
+
+def note_misfits(report: Report, block: Block, name: str, cells: pa.StringArray, rows: Bools) -> None:
+    """Reports the cells of these rows, which the column's field can't represent: how many, and the first."""
+    if rows.any():
+        first = int(np.argmax(rows))
+        report.issue("misfit", block.where(first), f"{name}: {cells[first].as_py().strip()[:40]}", int(rows.sum()))
 
 
 def joined(block: Block, columns: dict[str, Any]) -> dict[str, Any]:

@@ -411,3 +411,20 @@ def test_a_negative_count_is_an_argument(tmp_path: Path) -> None:
         (4, 3000.0, None),
     ]
     assert not ktrace.validate(target).faults
+
+
+def test_a_column_without_a_value_that_fits_is_noted(tmp_path: Path) -> None:
+    lines = [
+        {"name": name, "ts_ns": ts, "dur_ns": 100, "correlation": hex(ts), "grid": {"x": ts, "y": 2, "z": 1}}
+        for name, ts in (("gemm", 1000), ("softmax", 1300))
+    ]
+    trace = ktrace.read(written(tmp_path, "\n".join(map(json.dumps, lines)), "run.jsonl"))
+    assert [(row["grid_x"], row["grid_y"], row["grid_z"]) for row in rows(trace)] == [(1000, 2, 1), (1300, 2, 1)]
+    assert [json.loads(row["args"])["correlation"] for row in rows(trace)] == ["0x3e8", "0x514"]
+    issue = trace.report.issues["misfit"]
+    assert (issue.rows, issue.places[0]) == (2, ("line 1", "correlation: 0x3e8"))
+    for line in lines:
+        line["correlation"] = line["ts_ns"]
+    trace = ktrace.read(written(tmp_path, "\n".join(map(json.dumps, lines)), "run.jsonl"))
+    assert [row["correlation"] for row in rows(trace)] == [1000, 1300]
+    assert "misfit" not in trace.report.issues
