@@ -22,7 +22,11 @@ WORK = ("kernel", "memcpy", "memset", "graph", "sync")
 
 @dataclass
 class Expected:
-    """A timeline: rows in order with `lane`, ends of slices by row, arrows as sorted lists of ends."""
+    """A timeline: rows in order with `lane`, ends of slices by row, arrows as sorted lists of ends.
+
+    `by_time` is work with the correlation of several calls one after another, which has no launch here:
+    tests/stages/test_unmatched.py is about those.
+    """
 
     rows: list[Row] = field(default_factory=list)
     end: dict[Key, int] = field(default_factory=dict)
@@ -30,6 +34,7 @@ class Expected:
     removed: dict[str, int] = field(default_factory=dict)
     moved: int = 0
     unfinished: int = 0
+    by_time: set[Key] = field(default_factory=set)
     span: tuple[int, int] = (0, 0)
 
 
@@ -62,7 +67,7 @@ def expected(events: list[Row], links: list[Row]) -> Expected:
     rows.sort(key=lambda row: (row["ts"], -result.end.get(key(row), row["ts"]), numbers[track(row)], row["id"]))
     result.rows = rows
     result.moved = put_in_lanes(rows, result.end)
-    result.arrows = [*launches(rows, result.end), *bound(rows, links, result, alias)]
+    result.arrows = [*launches(rows, result), *bound(rows, links, result, alias)]
     result.arrows.sort()
     return result
 
@@ -105,7 +110,8 @@ def crosses(first: Row, second: Row, end: dict[Key, int]) -> bool:
     return bool(first["ts"] < second["ts"] < end[key(first)] < end[key(second)])
 
 
-def launches(rows: list[Row], end: dict[Key, int]) -> Iterator[list[End]]:
+def launches(rows: list[Row], result: Expected) -> Iterator[list[End]]:
+    end = result.end
     calls: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         if row["kind"] in HOST_KINDS and row.get("correlation"):
@@ -120,6 +126,10 @@ def launches(rows: list[Row], end: dict[Key, int]) -> Iterator[list[End]]:
             found = known[0] if len(known) == 1 else None
         if found:
             outer = min(found, key=lambda call: (call["ts"], -end.get(key(call), call["ts"])))
+            until = end.get(key(outer), outer["ts"])
+            if any(call is not outer and (call["ts"] >= until or track(call) != track(outer)) for call in found):
+                result.by_time.add(key(row))
+                continue
             yield sorted([(key(outer), True), (key(row), False)])
 
 
