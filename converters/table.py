@@ -58,6 +58,7 @@ from ktrace.kit.text.headings import (
 )
 from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.proofs import bare_table, contradict
 from ktrace.kit.text.tables import (
@@ -319,7 +320,8 @@ def _is_share(head: Heading) -> bool:
     """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
     words = _words(head)
     is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
-    return is_percent and words != {"self"} and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
+    is_said = bool(words or not head.name) and words <= _SHARE_WORDS  # 效率(%) has no words
+    return is_percent and words != {"self"} and (is_said or head.text.lstrip().startswith("% of "))
 
 
 def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
@@ -537,16 +539,23 @@ def _names_column(headings: Sequence[Heading], below: Below, times: set[int], kn
 
     `known` is a column whose heading says so, but not its cells. None if there is no such column.
     """
-    if any(figure(head.text) for head in headings if head.text) or not any(
-        _says_time(headings[index]) for index in times
-    ):
-        return known
     rows = list(below)
+    are_times = any(map(_says_time, (headings[index] for index in times)))
+    are_times = are_times or (below.is_drawn and any(_are_all_times(rows, index, headings[index]) for index in times))
+    if not are_times or any(figure(head.text) for head in headings if head.text):
+        return known
     columns = [[row[index].strip() for row in rows if index < len(row)] for index in range(len(headings))]
     texts = {index: cells for index, cells in enumerate(columns) if index not in times and _are_texts(cells)}
-    if not texts:
+    names = max(texts, key=lambda index: (len(set(texts[index])), -index), default=None)
+    if names is None or (len(rows) > 2 and len(set(texts[names])) == 1):  # `yes` in each row
         return known
-    return max(texts, key=lambda index: (len(set(texts[index])), -index))
+    return names
+
+
+def _are_all_times(rows: Sequence[Sequence[str]], index: int, head: Heading) -> bool:
+    """Whether each row has a time with its unit in a column, and the heading doesn't say that it is another one."""
+    cells = [row[index] for row in rows if index < len(row)]
+    return len(cells) > 1 and is_measured(head.text) and all(_is_time_cell(cells, at) for at in range(len(cells)))
 
 
 def _are_texts(cells: Sequence[str]) -> bool:
@@ -880,7 +889,7 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         kind, copy_kind = (kind, copy_kind) if "percent" in figures.columns else ("metric", None)
     if name in table.sums:
         kind, copy_kind = "total", None
-    elif not _adds_up(table, figures):
+    elif name in table.subtotals or not _adds_up(table, figures):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -989,10 +998,18 @@ _OF_PARTS = frozenset(
 )
 
 
+_BENCHMARK = re.compile(r"(?i)\bbench(?:mark)?s?\b|\bcompari(?:son|ng)s?\b")
+
+
 def _are_unproven(table: Table, figures: Figures) -> bool:
-    """Whether neither figures nor the heading of names say that plain times are those of parts of a run."""
+    """Whether neither figures nor the heading of names say that plain times are those of parts of a run.
+
+    Nor are they if the title above is that of a benchmark, which measures one after the other.
+    """
     if table.adds_up or not figures.columns.keys().isdisjoint(("total", "count", "percent")):
         return False
+    if table.path and _BENCHMARK.search(table.path[-1].text):
+        return True
     words = table.headings[table.name_column].key.split()
     return not words or (words[-1] not in _OF_PARTS and words[-1].removesuffix("s") not in _OF_PARTS)
 
@@ -1094,7 +1111,8 @@ def _kind(table: Table, name: str) -> tuple[str, str | None]:
         return "total", None
     words = [table.headings[table.fields["name"]].text, *(title.text for title in table.path[-1:])]
     time = next((table.fields[field] for field in ("dur", "total", "value", "avg") if field in table.fields), None)
-    whose = 0 if time is None else _on_device(table.headings[time])
+    shares = [table.headings[table.fields["percent"]]] if "percent" in table.fields else []
+    whose = 0 if time is None else next(filter(None, map(_on_device, (table.headings[time], *shares))), 0)
     on_device = "stream" in table.fields or any("kernel" in word.casefold() for word in words)
     on_device = on_device or bool(_words(table.headings[table.fields["name"]]) & _OF_DEVICES)
     return device_work(name) if whose > 0 or (on_device and whose == 0) else ("op", None)

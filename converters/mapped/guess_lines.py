@@ -21,6 +21,7 @@ from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.line_pattern import LONGEST, UNITS, LinePattern
 from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
 from ktrace.input.source import Sample
+from ktrace.kit.text.layouts import is_rule
 from ktrace.kit.text.measured import go_up, is_measured, tells_of_tests
 from ktrace.kit.text.numbers import quantity
 
@@ -216,6 +217,8 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     are_names = (
         all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
     )
+    if text.startswith("|") and any("|" in line and is_rule(line) for line in lines):
+        return None  # rows of a table whose headings don't say what is measured
     if _SPREAD.search(text) or (_OTHER_LETTER.search(text) and _SECONDS.search(text)):
         return None  # repeats of one thing, which add up to nothing
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):

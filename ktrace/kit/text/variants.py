@@ -116,6 +116,7 @@ def settings_of(headings: Sequence[Heading], fields: dict[str, int], below: Belo
     """The fields of a table of statistics in which each name is in each setting, once; None where that isn't so.
 
     Its rows are as many as there are names times the values of each further column: nothing but a benchmark has that.
+    Columns that the name decides, such as its tile, are no further ones, nor are those with blank cells.
     """
     times = [index for field, index in fields.items() if field in FIGURES]
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
@@ -125,7 +126,15 @@ def settings_of(headings: Sequence[Heading], fields: dict[str, int], below: Belo
     others = [index for index in others if not any(is_time(_unit(row[index])) for row in rows)]
     others = [index for index in others if not any(_MEASURE.fullmatch(row[index].strip()) for row in rows)]
     levels = {index: len({row[index].strip() for row in rows}) for index in (fields["name"], *others)}
-    crossed = [index for index in sorted(levels) if 1 < levels[index] < len(rows)]
+    crossed = [
+        index for index in sorted(levels) if 1 < levels[index] < len(rows) and all(row[index].strip() for row in rows)
+    ]
+    of_name = {
+        index
+        for index in crossed
+        if len({_values(row, (fields["name"], index)) for row in rows}) == levels[fields["name"]]
+    }
+    crossed = [index for index in crossed if index == fields["name"] or index not in of_name]
     if len(crossed) < 2 or fields["name"] not in crossed or prod(levels[index] for index in crossed) != len(rows):
         return None
     if len({_values(row, crossed) for row in rows}) < len(rows):
