@@ -280,9 +280,13 @@ def _first(below: Below) -> Sequence[str]:
 
 
 def _ranges(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> set[int]:
-    """The columns whose cells are ranges of times."""
+    """The columns whose cells are ranges of times, and times between these."""
     cells = {index: [row[index] for row in rows if index < len(row)] for index in range(len(headings))}
-    return {index for index, column in cells.items() if column and all(map(bounds, column))}
+    return {
+        index
+        for index, column in cells.items()
+        if any(map(bounds, column)) and all(bounds(cell) or _is_time_cell([cell], 0) for cell in column)
+    }
 
 
 def _are_devices(headings: Sequence[Heading], times: set[int]) -> bool:
@@ -928,14 +932,15 @@ def _apart(sample: Sample) -> frozenset[int]:
     """The lines of the headings of tables in the sample whose times don't add up with those of others.
 
     They are of several runs: half of their names are in others with the same headings, too. Or all rows of one, without
-    counts and shares, take as much as another one takes as a whole: passes, and operations of one.
+    counts and shares, take as much as another one takes as a whole: passes, and operations of one. Or all of their rows
+    take what those of one above them do: the same work by other names.
     """
     found: dict[int, list[Row]] = {}
     for item in islice(read_tables(SampleLines(sample.lines), recognise, bare=True), _ALL_COMPARED):
         if isinstance(item, Row) and len(rows := found.setdefault(item.table.line, [])) <= _MOST_COMPARED:
             rows.append(item)
     tables = {line: rows for line, rows in found.items() if len(rows) <= _MOST_COMPARED}
-    return _of_runs(tables) | _of_passes(tables) if len(found) > 1 else frozenset()
+    return _of_runs(tables) | _of_passes(tables) | _of_same(tables) if len(found) > 1 else frozenset()
 
 
 def _of_runs(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
@@ -961,6 +966,19 @@ def _of_passes(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
     within = {line for line, plain in times.items() if 0 < sum(plain) <= greatest}
     least = min((sum(times[line]) for line in within), default=0.0)
     return frozenset(within | {line for line, plain in times.items() if within and min(plain) >= least})
+
+
+def _of_same(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
+    """The tables whose rows have the times that those of another one above them have, whatever they are called."""
+    seen: set[tuple[float, ...]] = set()
+    same = set()
+    for line, rows in sorted(tables.items()):
+        fields = rows[0].table.fields or {}
+        columns = [] if has_variants(fields) or "start" in fields else [row.figures().columns for row in rows]
+        times = tuple(sorted(one["total"] for one in columns if one.get("unit") == "ns" and one.get("total", 0) > 0))
+        same |= {line} if times in seen else set()
+        seen |= {times} if len({*times}) > 1 and len(times) == len(rows) else set()
+    return frozenset(same)
 
 
 def _plain_times(rows: Sequence[Row]) -> list[float]:

@@ -216,3 +216,34 @@ def test_a_column_whose_cells_are_all_times_needs_no_word_for_it(tmp_path: Path)
     assert {row["kind"] for row in _rows(f"| model | timeout | decode |\n|--|--|--|\n{several}", tmp_path)} == {
         "metric"
     }
+
+
+def test_a_row_with_units_in_its_cells_is_figures_of_variants(tmp_path: Path) -> None:
+    head = "| metric | a | b |\n|--|--|--|\n| MFU | **33.5 %** | 28.5 % |\n"
+    assert _figures(head + "| step time | 1.5 s | 1.75 s |\n", tmp_path) == {
+        "step time, a": 1_500_000_000,
+        "step time, b": 1_750_000_000,
+    }
+    with pytest.raises(KtraceError):
+        _rows(head + "| timeout | 1.5 s | 1.75 s |\n", tmp_path)
+
+
+def test_ranges_among_times(tmp_path: Path) -> None:
+    text = "| size | heads | latency |\n|--|--|--|\n| 64 | 8 | 15.5–16.5 ms |\n| 64 | 32 | 17.5 ms |\n"
+    text += "| 32 | 8 | 4.5 ms |\n"
+    assert _figures(text, tmp_path, "max")["size 64, heads 8, latency"] == 16_500_000
+    assert _figures(text, tmp_path)["size 32, heads 8, latency"] == 4_500_000
+
+
+def test_the_same_times_by_other_names_are_a_second_view(tmp_path: Path) -> None:
+    kernels = (
+        "| kernel | occurrences | total time |\n|--|--|--|\n| fused_dot_1 | 3 | 2.5 us |\n| fused_add | 3 | 1.5 us |\n"
+    )
+    ops = kernels.replace("fused_dot_1", "dot.1").replace("fused_add", "add").replace("| kernel", "| operation")
+    rows = _rows(f"{kernels}\n# Operations\n\n{ops}", tmp_path)
+    assert {row["name"]: row["kind"] for row in rows} == {
+        **dict.fromkeys(("fused_dot_1", "fused_add"), "kernel"),
+        **dict.fromkeys(("dot.1", "add"), "metric"),
+    }
+    other = _rows(f"{kernels}\n# Operations\n\n{ops.replace('1.5', '1.75')}", tmp_path)
+    assert "metric" not in {row["kind"] for row in other}

@@ -155,12 +155,24 @@ def transposed(headings: Sequence[Heading], below: Below) -> dict[str, int] | No
         return None
     named = [heading(_plainly(row[0])) for row in rows]
     timed = [head for head in named if is_time(head.unit) and _OF_TIME.search(head.text) and is_measured(head.text)]
+    if not timed and len(headings) > 2 and _has_times(rows):
+        return {"name": 0} | {f"{VARIANT}{number}": number + 1 for number in range(len(headings) - 1)}
     are_numbers = all(is_missing(_plainly(cell)) or figure(_plainly(cell)) for row in rows for cell in row[1:])
     if not timed or not are_numbers or len({head.text for head in named}) < len(named):
         return None
     if any(figure(head.text) for head in headings) or len([head for head in named if head.unit]) * 2 < len(named):
         return None
     return {"name": 0} | {f"{VARIANT}{number}": number + 1 for number in range(len(headings) - 1)}
+
+
+def _has_times(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether each row has figures in its first two cells behind the name, those of one at least in a unit of time."""
+    pairs = [[figure(_plainly(cell)) for cell in row[1:3]] for row in rows]
+    timed = [
+        is_measured(row[0]) and all(read and is_time(read.unit) for read in pair)
+        for row, pair in zip(rows, pairs, strict=True)
+    ]
+    return any(timed) and all(map(all, pairs)) and len({row[0] for row in rows}) == len(rows)
 
 
 def has_variants(fields: dict[str, int] | None) -> bool:
