@@ -252,7 +252,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if not any(fields.get(field) in times for field in _MEASURES) and fields.get("stddev") in times:
         times |= {fields[field] for field in _MEASURES if field in fields and not headings[fields[field]].unit}
     shares = [index for index, head in enumerate(headings) if _is_share(head) or _has_shares(head, first, index)]
-    shares = [index for index in shares if index not in fields.values()]
+    shares = [index for index in shares if index not in fields.values() and not _is_of_row(headings[index], rows, name)]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
     elif "percent" not in fields and (proven := _proven_shares(headings, fields, times, below)):
@@ -326,6 +326,12 @@ def _is_share(head: Heading) -> bool:
     is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
     is_said = bool(words or not head.name) and words <= _SHARE_WORDS  # 效率(%) has no words
     return is_percent and words != {"self"} and (is_said or head.text.lstrip().startswith("% of "))
+
+
+def _is_of_row(head: Heading, rows: Sequence[Sequence[str]], name: int) -> bool:
+    """Whether percentages are of what one of the rows names, `% of cuBLAS`: it is no share of a sum."""
+    _, of, what = head.text.casefold().partition("% of ")
+    return bool(of) and any(what.strip() in row[name].casefold() for row in rows if name < len(row))
 
 
 def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:

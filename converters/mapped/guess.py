@@ -32,6 +32,7 @@ from ktrace.kit.text.headings import STATISTICS, Heading, are_units, cell_quanti
 from ktrace.kit.text.layouts import Delimited
 from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS, Evidence, is_missing, with_point
+from ktrace.kit.text.proofs import add_up
 from ktrace.kit.text.tables import Below, Table
 from ktrace.kit.text.variants import settings_of, variants
 from ktrace.model.schema import columns_in
@@ -174,7 +175,17 @@ def stated(sample: Sample) -> tuple[Head, ColumnMap | Table] | None:
     mapping = _stated_mapping(_Guesses(columns).proposal(_layout(head), decimal))
     if table := _figures(columns, mapping):
         return head, table
+    if mapping and "start" not in mapping.cells and _add_up(columns, mapping) is False:
+        mapping = replace(mapping, cells={**mapping.cells, "kind": Cell(constant="metric")})
     return (head, mapping) if mapping else None
+
+
+def _add_up(columns: Sequence[_Column], mapping: ColumnMap) -> bool | None:
+    """What the cells show of the times of objects: that they add up, that they don't, or neither."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    fields = {name: places[it.column] for name, it in mapping.cells.items() if it.column in places}
+    rows = list(zip(*(column.cells for column in columns), strict=True))
+    return add_up([column.head for column in columns], fields, rows, frozenset())
 
 
 def _figures(columns: Sequence[_Column], mapping: ColumnMap | None) -> Table | None:

@@ -412,3 +412,11 @@ def test_objects_of_an_object_and_of_a_list_are_told_apart(tmp_path: Path) -> No
     assert [(row["scope"], row["total"]) for row in rows] == [(["0-9"], 500_000), (["10-24"], 1_500_000)]
     runs = "".join(f"{{'H': {n}, 'naive_ms': {n}.5, 'tiled_ms': 0.5}}\n" for n in (1, 2))
     assert [row["scope"] for row in _rows(runs, tmp_path)] == [["H=1"], ["H=1"], ["H=2"], ["H=2"]]
+
+
+def test_words_that_differ_before_lines_are_names(tmp_path: Path) -> None:
+    names = ("gemm", "layer_norm", "relu", "softmax")
+    text = "".join(f"{name}: avg {n}.5 us, min {n}.25 us, max {n}.75 us\n" for n, name in enumerate(names, 1))
+    assert {row["name"]: row["avg"] for row in _rows(text, tmp_path)} == {
+        name: n * 1000 + 500 for n, name in enumerate(names, 1)
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -348,3 +349,43 @@ def test_statistics_of_several_things_are_no_row(tmp_path: Path) -> None:
         _rows(_table("| variant | TPOT median | TTFT median | E2E mean |", *rows), tmp_path)
     found = _rows(_table("| kernel | median time | min time | mean time |", *rows), tmp_path)
     assert [(row["median"], row["avg"]) for row in found] == [(19.5e6, 7183e6), (19.25e6, 6584e6)]
+
+
+def test_one_work_in_several_ways_adds_up_to_nothing(tmp_path: Path) -> None:
+    times = {"naive": 6.0, "tiled": 2.4, "wmma": 1.5}
+    heads = "| kernel | time (ms) | GFLOPS |"
+    same = [f"| {name} | {time} | {1200 / time} |" for name, time in times.items()]
+    assert {row["kind"] for row in _rows(_table(heads, *same), tmp_path)} == {"metric"}
+    other = [f"| {name} | {time} | {100 * time} |" for name, time in times.items()]
+    assert {row["kind"] for row in _rows(_table(heads, *other), tmp_path)} == {"kernel"}
+    lines = "".join(
+        f"Kernel {n} ({name}): {time} ms, {1200 / time} GFLOPS\n" for n, (name, time) in enumerate(times.items())
+    )
+    lines += f"library: 0.75 ms, {1200 / 0.75} GFLOPS\n"
+    assert {row["kind"] for row in _rows(lines, tmp_path)} == {"metric"}
+    records = [{"kernel": name, "time_ms": time, "gflops": 1200 / time} for name, time in times.items()]
+    assert {row["kind"] for row in _rows(json.dumps(records), tmp_path)} == {"metric"}
+
+
+def test_one_thing_in_several_sizes_or_types_adds_up_to_nothing(tmp_path: Path) -> None:
+    for names, kind in (
+        ((512, 1024, 2048), "metric"),
+        ((1, 2, 4), "metric"),
+        ((1, 2, 3), "kernel"),
+        ((7, 8, 9), "kernel"),
+    ):
+        rows = [f"| step_{n} | {n / 2} |" for n in names]
+        assert {row["kind"] for row in _rows(_table("| kernel | time (ms) |", *rows), tmp_path)} == {kind}
+    types = [f"| gemm | {kind} | {time} |" for kind, time in (("half", 12.5), ("bfloat", 12.75), ("float", 50.5))]
+    assert {row["kind"] for row in _rows(_table("| kernel | type | time (us) |", *types), tmp_path)} == {"metric"}
+    launches = [f"| gemm | {grid} | 12.5 |" for grid in (8, 16, 17)]
+    assert {row["kind"] for row in _rows(_table("| kernel | grid | time (us) |", *launches), tmp_path)} == {"kernel"}
+    lines = "".join(f"matmul {n}: {n / 100} ms\n" for n in (256, 512, 1024, 2048))
+    assert {row["kind"] for row in _rows(lines, tmp_path)} == {"metric"}
+
+
+def test_percentages_of_what_a_row_names_are_no_shares(tmp_path: Path) -> None:
+    rows = ("| 1: naive | 5.5 | 13.6% |", "| 2: tiled | 2.25 | 33.3% |", "| 0: cuBLAS | 0.75 | 100% |")
+    found = _rows(_table("| kernel | time (ms) | % of cuBLAS |", *rows), tmp_path)
+    assert all(pd.isna(row.get("percent")) for row in found)
+    assert "total" not in {row["kind"] for row in found}

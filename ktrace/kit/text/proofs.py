@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise, permutations
+from math import prod
 from typing import NamedTuple
 
 from .headings import TIME_WORDS, Heading, as_int64, figure, is_time, is_total, share_in
@@ -53,6 +54,8 @@ _FEWEST_PARTS, _LEAST_DIGITS = 4, 25
 
 #: Names of rows that may be the sums of some others.
 _SUBTOTAL = re.compile(r"(?i)(?<![a-z])(?:sub)?-?totals?(?![a-z])|(?<![a-z])sum(?![a-z])|合计|小计|总计")
+
+_DIGITS = re.compile(r"\d{1,9}")
 
 #: Wholes of which shares are, that are so many times as large as others, are different ones.
 _APART = Decimal("1.5")
@@ -307,7 +310,8 @@ def add_up(
     """Whether rows show that they add up, with one for their sum, or that they don't; None if they show neither.
 
     They don't if their shares are of several wholes or are more than 100 % of one, as those of rows within others are;
-    nor if a row is called `ours`, which others are compared with.
+    nor if a row is called `ours`, which others are compared with, or if plain times are those of one work in several
+    ways or of several sizes.
     """
     name, percent = fields.get("name"), fields.get("percent")
     if name is None or not rows:
@@ -317,9 +321,43 @@ def add_up(
         return False
     shares = [share for _, share in _shares(whole, name, percent, None)] if percent is not None else []
     is_more = sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
-    if is_more or _are_of_several(headings, fields, whole):
+    if is_more or _are_of_several(headings, fields, whole) or _are_alternatives(headings, fields, whole):
         return False
     return True if sums or len(whole) < len(rows) else None
+
+
+def _are_alternatives(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether plain times are of one work in several ways, by a rate beside them, of several sizes or types."""
+    if not fields.keys().isdisjoint(("total", "count", "percent", "start")):
+        return False
+    names = [row[fields["name"]] for row in rows]
+    times = [_time_of(fields, headings, row) for row in rows]
+    known = [time for time in times if time]
+    others = [index for index in range(len(headings)) if index not in fields.values()]
+    columns = [[row[index] for row in rows] for index in others]
+    numbers = [[read.number for cell in column if (read := figure(cell))] for column in columns]
+    is_one = len({*names}) == 1 and any(
+        len({*column}) == len(rows) > 2 and not any(map(figure, column)) for column in columns
+    )
+    return is_one or are_sizes(names) or (len(known) == len(rows) and any(is_same_work(known, it) for it in numbers))
+
+
+def are_sizes(names: Sequence[str]) -> bool:
+    """Whether names are one with several sizes, `mm 512`, `mm 1024`, `mm 2048`: not its parts, numbered one by one."""
+    stems = {_DIGITS.sub("0", name) for name in names}
+    sizes = sorted({prod(map(int, found)) for name in names if (found := _DIGITS.findall(name))})
+    if len(names) < _FEWEST_EVENTS or len(stems) > 1 or len(sizes) < len(names):
+        return False
+    pairs = list(pairwise(sizes))
+    return all(2 * b >= 3 * a for a, b in pairs) and any(b - a > 1 for a, b in pairs)
+
+
+def is_same_work(times: Sequence[Decimal], rates: Sequence[Decimal]) -> bool:
+    """Whether times that differ are those of the same work: times the rates beside them they are equal."""
+    if len(times) < _FEWEST_EVENTS or len(rates) != len(times) or min(*times, *rates) <= 0:
+        return False
+    work = [time * rate for time, rate in zip(times, rates, strict=True)]
+    return max(times) > min(times) * Decimal("1.1") and max(work) <= min(work) * Decimal("1.03")
 
 
 def _are_of_several(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> bool:
