@@ -524,7 +524,7 @@ def _are_headings(headings: Sequence[Heading]) -> bool:
     """Whether cells may be headings: hardly any is empty or a number, none a time, and none has a side of the table."""
     blank = sum(not head.text for head in headings[1:])  # names need no heading
     numbers = sum(cell_quantity(head.text) is not None for head in headings)
-    times = sum(_is_time_cell([head.text], 0) for head in headings)
+    times = sum(_is_time_cell([head.text.lstrip(":= ")], 0) for head in headings)
     times += sum(
         not right.name and is_time(right.unit) and figure(left.text) is not None for left, right in pairwise(headings)
     )

@@ -15,7 +15,7 @@ from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.kit.text.titles import title_of
 
-from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
+from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, is_no_time, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
@@ -201,6 +201,7 @@ def _plainly(text: str) -> str:
         text = _BRACKETED_UNIT.sub(r" \g<unit>", text)
     text = _FAR_UNIT.sub(" ", _ABOUT_VALUE.sub("=", _ABOUT.sub("", text)))
     text = _UNIT_AS_KEY.sub(r"time: \g<number> \g<unit>", text)
+    text = _with_last_unit(text)
     framed = _IN_FRAME.fullmatch(text) if text.startswith("[") else None
     return framed["label"] + (framed["rest"] or "") if framed else text
 
@@ -226,6 +227,26 @@ def figures_of(text: str) -> list[Figure]:
         figure.tag = tag
         figure.on_device |= bool(tag and DEVICE.search(tag))
     return figures
+
+
+def _with_last_unit(text: str) -> str:
+    """A line whose last member alone has a unit, with that at all members that have as many decimals and may be times.
+
+    `fwd=1.25  bwd=2.50  step=4.00 ms`
+    """
+    found = _LAST_UNIT.search(text) if text.count("=") > 2 else None
+    pairs = _DECIMAL_PAIR.findall(found["pairs"]) if found else []
+    if not found or any(len(places) != len(found["places"]) or is_no_time(key) for key, places in pairs):
+        return text
+    timed = _DECIMAL_PAIR.sub(rf"\g<0>{found['unit']}", found["pairs"])
+    return f"{text[: found.start()]}{timed}{found['last']}{found['unit']}"
+
+
+_DECIMAL_PAIR = re.compile(r"([A-Za-z_]\w{0,40})=\d{1,9}\.(\d{1,9})")
+_LAST_UNIT = re.compile(
+    rf"(?<!\S)(?P<pairs>(?:[A-Za-z_]\w{{0,40}}=\d{{1,9}}\.\d{{1,9}}[ ,]{{1,4}}){{2,20}})"
+    rf"(?P<last>[A-Za-z_]\w{{0,40}}=\d{{1,9}}\.(?P<places>\d{{1,9}})) (?P<unit>{UNITS})$"
+)
 
 
 def _without_prefix(text: str) -> str:

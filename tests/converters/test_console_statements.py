@@ -420,3 +420,21 @@ def test_words_that_differ_before_lines_are_names(tmp_path: Path) -> None:
     assert {row["name"]: row["avg"] for row in _rows(text, tmp_path)} == {
         name: n * 1000 + 500 for n, name in enumerate(names, 1)
     }
+
+
+def test_the_unit_of_the_last_member_is_that_of_those_with_as_many_decimals() -> None:
+    line = "[rank 0] loops=2 | fwd=1.250  bwd=2.500  step=4.125 ms"
+    assert {figure.name: figure.dur for figure in figures_of(line)} == {
+        "fwd": 1_250_000,
+        "bwd": 2_500_000,
+        "step": 4_125_000,
+    }
+    for other in ("loss=1.250 acc=0.500 step=4.125 ms", "lr=0.5 alpha=2.50 step=4.125 ms"):
+        assert len(figures_of(other)) < 2
+
+
+def test_a_time_behind_a_colon_is_no_heading(tmp_path: Path) -> None:
+    text = "sort 500 issues\n  direct sort   : 0.125 ms  (scatter 0.075 + compact 0.05)  no atomics\n"
+    text += "  library sort   : 0.5 ms  temp=256B\n    sorted[0]: file #183  ->  2008-01-02\n"
+    with pytest.raises(KtraceError):
+        _rows(text, tmp_path)
