@@ -899,7 +899,7 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         kind, copy_kind = (kind, copy_kind) if "percent" in figures.columns else ("metric", None)
     if name in table.sums:
         kind, copy_kind = "total", None
-    elif name in table.subtotals or not _adds_up(table, figures):
+    elif not _adds_up(table, figures, name):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -1007,9 +1007,9 @@ def _least_time(figures: Figures) -> float:
     return min(times, default=0.0)
 
 
-def _adds_up(table: Table, figures: Figures) -> bool:
-    """Whether the times of rows are parts of a sum."""
-    if _are_of_one_launch(figures) or _are_alternatives(table, figures):
+def _adds_up(table: Table, figures: Figures, name: str) -> bool:
+    """Whether the times of a row are parts of a sum."""
+    if name in table.subtotals or _are_of_one_launch(figures) or _are_alternatives(table, figures):
         return False
     if table.is_tree:
         return True
