@@ -58,6 +58,7 @@ from ktrace.kit.text.headings import (
 )
 from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.proofs import bare_table, contradict
 from ktrace.kit.text.tables import (
@@ -251,7 +252,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if not any(fields.get(field) in times for field in _MEASURES) and fields.get("stddev") in times:
         times |= {fields[field] for field in _MEASURES if field in fields and not headings[fields[field]].unit}
     shares = [index for index, head in enumerate(headings) if _is_share(head) or _has_shares(head, first, index)]
-    shares = [index for index in shares if index not in fields.values()]
+    shares = [index for index in shares if index not in fields.values() and not _is_of_row(headings[index], rows, name)]
     if "percent" not in fields and len(shares) == 1:
         fields["percent"] = shares[0]
     elif "percent" not in fields and (proven := _proven_shares(headings, fields, times, below)):
@@ -279,9 +280,13 @@ def _first(below: Below) -> Sequence[str]:
 
 
 def _ranges(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> set[int]:
-    """The columns whose cells are ranges of times."""
+    """The columns whose cells are ranges of times, and times between these."""
     cells = {index: [row[index] for row in rows if index < len(row)] for index in range(len(headings))}
-    return {index for index, column in cells.items() if column and all(map(bounds, column))}
+    return {
+        index
+        for index, column in cells.items()
+        if any(map(bounds, column)) and all(bounds(cell) or _is_time_cell([cell], 0) for cell in column)
+    }
 
 
 def _are_devices(headings: Sequence[Heading], times: set[int]) -> bool:
@@ -319,7 +324,14 @@ def _is_share(head: Heading) -> bool:
     """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
     words = _words(head)
     is_percent = head.unit == "%" or bool(words & {"pct", "percent", "percentage"})
-    return is_percent and words != {"self"} and (words <= _SHARE_WORDS or head.text.lstrip().startswith("% of "))
+    is_said = bool(words or not head.name) and words <= _SHARE_WORDS  # 效率(%) has no words
+    return is_percent and words != {"self"} and (is_said or head.text.lstrip().startswith("% of "))
+
+
+def _is_of_row(head: Heading, rows: Sequence[Sequence[str]], name: int) -> bool:
+    """Whether percentages are of what one of the rows names, `% of cuBLAS`: it is no share of a sum."""
+    _, of, what = head.text.casefold().partition("% of ")
+    return bool(of) and any(what.strip() in row[name].casefold() for row in rows if name < len(row))
 
 
 def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
@@ -512,7 +524,7 @@ def _are_headings(headings: Sequence[Heading]) -> bool:
     """Whether cells may be headings: hardly any is empty or a number, none a time, and none has a side of the table."""
     blank = sum(not head.text for head in headings[1:])  # names need no heading
     numbers = sum(cell_quantity(head.text) is not None for head in headings)
-    times = sum(_is_time_cell([head.text], 0) for head in headings)
+    times = sum(_is_time_cell([head.text.lstrip(":= ")], 0) for head in headings)
     times += sum(
         not right.name and is_time(right.unit) and figure(left.text) is not None for left, right in pairwise(headings)
     )
@@ -537,16 +549,23 @@ def _names_column(headings: Sequence[Heading], below: Below, times: set[int], kn
 
     `known` is a column whose heading says so, but not its cells. None if there is no such column.
     """
-    if any(figure(head.text) for head in headings if head.text) or not any(
-        _says_time(headings[index]) for index in times
-    ):
-        return known
     rows = list(below)
+    are_times = any(map(_says_time, (headings[index] for index in times)))
+    are_times = are_times or (below.is_drawn and any(_are_all_times(rows, index, headings[index]) for index in times))
+    if not are_times or any(figure(head.text) for head in headings if head.text):
+        return known
     columns = [[row[index].strip() for row in rows if index < len(row)] for index in range(len(headings))]
     texts = {index: cells for index, cells in enumerate(columns) if index not in times and _are_texts(cells)}
-    if not texts:
+    names = max(texts, key=lambda index: (len(set(texts[index])), -index), default=None)
+    if names is None or (len(rows) > 2 and len(set(texts[names])) == 1):  # `yes` in each row
         return known
-    return max(texts, key=lambda index: (len(set(texts[index])), -index))
+    return names
+
+
+def _are_all_times(rows: Sequence[Sequence[str]], index: int, head: Heading) -> bool:
+    """Whether each row has a time with its unit in a column, and the heading doesn't say that it is another one."""
+    cells = [row[index] for row in rows if index < len(row)]
+    return len(cells) > 1 and is_measured(head.text) and all(_is_time_cell(cells, at) for at in range(len(cells)))
 
 
 def _are_texts(cells: Sequence[str]) -> bool:
@@ -880,7 +899,7 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> 
         kind, copy_kind = (kind, copy_kind) if "percent" in figures.columns else ("metric", None)
     if name in table.sums:
         kind, copy_kind = "total", None
-    elif not _adds_up(table, figures):
+    elif not _adds_up(table, figures, name):
         kind, copy_kind = "metric", None
     place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
     time = next((field for field in ("total", "value") if field in figures.columns), "")
@@ -919,14 +938,15 @@ def _apart(sample: Sample) -> frozenset[int]:
     """The lines of the headings of tables in the sample whose times don't add up with those of others.
 
     They are of several runs: half of their names are in others with the same headings, too. Or all rows of one, without
-    counts and shares, take as much as another one takes as a whole: passes, and operations of one.
+    counts and shares, take as much as another one takes as a whole: passes, and operations of one. Or all of their rows
+    take what those of one above them do: the same work by other names.
     """
     found: dict[int, list[Row]] = {}
     for item in islice(read_tables(SampleLines(sample.lines), recognise, bare=True), _ALL_COMPARED):
         if isinstance(item, Row) and len(rows := found.setdefault(item.table.line, [])) <= _MOST_COMPARED:
             rows.append(item)
     tables = {line: rows for line, rows in found.items() if len(rows) <= _MOST_COMPARED}
-    return _of_runs(tables) | _of_passes(tables) if len(found) > 1 else frozenset()
+    return _of_runs(tables) | _of_passes(tables) | _of_same(tables) if len(found) > 1 else frozenset()
 
 
 def _of_runs(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
@@ -954,6 +974,19 @@ def _of_passes(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
     return frozenset(within | {line for line, plain in times.items() if within and min(plain) >= least})
 
 
+def _of_same(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
+    """The tables whose rows have the times that those of another one above them have, whatever they are called."""
+    seen: set[tuple[float, ...]] = set()
+    same = set()
+    for line, rows in sorted(tables.items()):
+        fields = rows[0].table.fields or {}
+        columns = [] if has_variants(fields) or "start" in fields else [row.figures().columns for row in rows]
+        times = tuple(sorted(one["total"] for one in columns if one.get("unit") == "ns" and one.get("total", 0) > 0))
+        same |= {line} if times in seen else set()
+        seen |= {times} if len({*times}) > 1 and len(times) == len(rows) else set()
+    return frozenset(same)
+
+
 def _plain_times(rows: Sequence[Row]) -> list[float]:
     """The times of the rows of a table, in ns, of which nothing says how often or how much of a whole they are."""
     fields = rows[0].table.fields or {}
@@ -974,9 +1007,9 @@ def _least_time(figures: Figures) -> float:
     return min(times, default=0.0)
 
 
-def _adds_up(table: Table, figures: Figures) -> bool:
-    """Whether the times of rows are parts of a sum."""
-    if _are_of_one_launch(figures) or _are_alternatives(table, figures):
+def _adds_up(table: Table, figures: Figures, name: str) -> bool:
+    """Whether the times of a row are parts of a sum."""
+    if name in table.subtotals or _are_of_one_launch(figures) or _are_alternatives(table, figures):
         return False
     if table.is_tree:
         return True
@@ -989,10 +1022,18 @@ _OF_PARTS = frozenset(
 )
 
 
+_BENCHMARK = re.compile(r"(?i)\bbench(?:mark)?s?\b|\bcompari(?:son|ng)s?\b")
+
+
 def _are_unproven(table: Table, figures: Figures) -> bool:
-    """Whether neither figures nor the heading of names say that plain times are those of parts of a run."""
+    """Whether neither figures nor the heading of names say that plain times are those of parts of a run.
+
+    Nor are they if the title above is that of a benchmark, which measures one after the other.
+    """
     if table.adds_up or not figures.columns.keys().isdisjoint(("total", "count", "percent")):
         return False
+    if table.path and _BENCHMARK.search(table.path[-1].text):
+        return True
     words = table.headings[table.name_column].key.split()
     return not words or (words[-1] not in _OF_PARTS and words[-1].removesuffix("s") not in _OF_PARTS)
 
@@ -1094,7 +1135,8 @@ def _kind(table: Table, name: str) -> tuple[str, str | None]:
         return "total", None
     words = [table.headings[table.fields["name"]].text, *(title.text for title in table.path[-1:])]
     time = next((table.fields[field] for field in ("dur", "total", "value", "avg") if field in table.fields), None)
-    whose = 0 if time is None else _on_device(table.headings[time])
+    shares = [table.headings[table.fields["percent"]]] if "percent" in table.fields else []
+    whose = 0 if time is None else next(filter(None, map(_on_device, (table.headings[time], *shares))), 0)
     on_device = "stream" in table.fields or any("kernel" in word.casefold() for word in words)
     on_device = on_device or bool(_words(table.headings[table.fields["name"]]) & _OF_DEVICES)
     return device_work(name) if whose > 0 or (on_device and whose == 0) else ("op", None)

@@ -20,7 +20,7 @@ import re
 from itertools import islice, pairwise
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.measured import go_up, tells_of_tests
+from ktrace.kit.text.measured import go_up, is_measured, tells_of_tests
 
 #: Characters at the start of a log that are examined; how many of the lines must have durations: two, and one in ten.
 _SEARCHED = 1 << 13
@@ -35,7 +35,8 @@ _OF_MEASURING = re.compile(r"(?i)\b(?:benchmark\w*|profil\w+|timings?|kernels?|g
 #: A rate beside a time: such a line tells of measuring alone.
 _RATE = re.compile(
     r"(?i)\d ?(?:[kmgt]?i?b|[kmgtp]?flops?|[kmgtp]?ops|[kmg]?elements|[kmg]?keys|tok(?:ens)?|it(?:er)?s?"
-    r"|img|frames)/s\b|\d ?(?:ips|fps|qps)\b|\d ?[GT]FLOPS\b|\b(?:tok(?:en)?s?|it|samples|[KMGT]i?B)/s ?[:=] ?\d"
+    r"|img|frames)/s\b|\d ?(?:ips|fps|qps)\b|\d ?[GT]FLOPS\b"
+    r"|\b(?:tok(?:en)?s?|it|samples|[KMGT]i?B|[GTP]FLOPS?)/s(?:/\w{1,9})? ?[:=] ?\d"
 )
 #: A label that is a name in a program, with its time.
 _IDENTIFIER = re.compile(r"[A-Za-z](?:[^\W_]*_\w+(?:\(\))?|\w*\(\))")
@@ -53,7 +54,7 @@ _IN_SENTENCES = re.compile(
 
 #: Labels of what builds, which no recording is of.
 _BUILDING = re.compile(
-    r"(?i)\W*(?:configur|generat(?:e|ing)\b|compil|link(?:ed|ing)\b|build(?:ing|s)?\b|built\b|install|download|fetch|resolv"
+    r"(?i)(?!.*\b(?:average|latency|inference)\b)\W*(?:configur|generat(?:e|ing)\b|compil|link(?:ed|ing)\b|build(?:ing|s)?\b|built\b|install|download|fetch|resolv"
     r"|bundl|unpack|extract|render(?:ed|ing) (?:chunks|pages)|transform(?:ed|ing) modules|lint|critical path)"
 )
 
@@ -111,7 +112,7 @@ def probe(sample: Sample) -> Match | None:
         return None
     from .above import UnitAbove, whole_lines
     from .boxes import box_of
-    from .figures import labels_of, named_in
+    from .figures import below_names, labels_of, named_in
 
     unit = UnitAbove()
     lines = [
@@ -123,7 +124,7 @@ def probe(sample: Sample) -> Match | None:
         ):
             return Match(Score.DIALECT, "has a table of console.table with times")
     timed = (line for line in lines if len(line) < _LONGEST and _TIME.search(line) and not _PROGRESS.search(line))
-    likely = list(islice(timed, _EXAMINED))
+    likely = list(islice(filter(is_measured, timed), _EXAMINED))
     if are_stamps(sample):
         likely = [line for line in likely if not line.lstrip()[:1].isdigit()]
     if not likely or len(likely) * _SHARE < len(lines) or tells_of_tests(sample.text):
@@ -131,6 +132,8 @@ def probe(sample: Sample) -> Match | None:
     found = [labels for line in likely if (labels := labels_of(line))]
     named = [(name, line) for line in likely for name in labels_of(line) if name]
     named += [(name, line) for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
+    headed = below_names(lines)
+    named += [(above, line) for above, line in pairwise(lines) if headed & {*labels_of(line)}]
     if len(found) * 2 < len(likely) or not (_are_enough(named, sample) or _repeats(likely)):
         return None
     return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")

@@ -25,7 +25,7 @@ STATISTIC = {
     **dict.fromkeys(("count", "calls", "n"), "count"),
 }
 
-_CALLS = frozenset(("calls", "count", "num_calls", "launches", "invocations"))
+_CALLS = frozenset(("calls", "count", "num_calls", "launches", "invocations", "runs"))
 
 #: Last words of labels and keys whose numbers are no times, whatever unit stands above them; words that are so alone.
 _OTHERS = re.compile(

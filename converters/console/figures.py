@@ -15,7 +15,7 @@ from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.kit.text.titles import title_of
 
-from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, ns_of
+from .durations import NUMBER, STATISTIC, TIME, UNITS, Figure, is_no_time, ns_of
 from .lists import of_repeats, of_times_first, of_unit_ahead, of_words
 from .members import DEVICE, of_pairs
 from .records import of_records
@@ -130,9 +130,10 @@ _OTHER = re.compile(r"[^=:]{1,60}[=:]\s?\S.{0,80}|\d[\d.,]{0,30} ?[A-Za-z]{1,9}(
 _WHOLE_NUMBER = re.compile(r"[A-Za-z][^=:]{0,60}[=:]\s?\d{1,12}")
 #: Words of which no label is a name: what was done, and that it is a time. The name stands in a line above.
 _SAYS_TIME = re.compile(
-    r"(?i)(?:(?:time|range|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
+    r"(?i)(?:(?:times?|timings?|range|elapsed|taken|took|takes|duration|runtime|latency|finished|completed|done|kernel|execution|exec|run|gpu"
     r"|device|total|avg|average|mean|median|min|minimum|best|max|maximum|processing|calculation|computation|wall|cost"
-    r"|(?:of|over|for) \d{1,9} (?:runs|iterations|iters|calls|launches|times|reps))\b[\s:._-]*){1,6}"
+    r"|(?:of|over|for) (?:\d{1,9} (?:runs|iterations|iters|calls|launches|times|reps)"
+    r"|(?:this|each|the) [a-z]{1,20}))\b[\s:._-]*){1,6}"
 )
 _NAMING = re.compile(
     r"(?i)(?:(?:running|executing|launching|launched|benchmarking|profiling|timing|testing|starting)\s{1,20}(?:the\s{1,20})?)?"
@@ -183,6 +184,9 @@ _DEBUG = re.compile(
 _BRACKETED_UNIT = re.compile(rf"(?<=\d) ?[(\[](?P<unit>{UNITS})[)\]]")
 _ABOUT = re.compile(r"(?i)(?<=\s)(?:around|about|approximately|approx\.?|roughly|nearly|circa|~|≈) ?(?=\d)")
 _FAR_UNIT = re.compile(rf"(?<=\d) {{2,3}}(?=(?:{UNITS})(?:\s|[,;|)]|$))")
+_UNIT_AS_KEY = re.compile(
+    rf"(?<![\w.] )(?<!\w)(?P<unit>seconds|secs|milliseconds|microseconds)[:=] ?(?P<number>{NUMBER})(?=,|;|\s\||$)"
+)
 _ABOUT_VALUE = re.compile(r"(?<=[a-z])≈ ?(?=\d)")
 _IN_FRAME = re.compile(rf"\[\s{{0,40}}(?P<label>[A-Za-z][^\[\]:=]{{0,80}}[:=]\s{{0,40}}{TIME})\](?P<rest>\s.{{1,80}})?")
 
@@ -192,10 +196,12 @@ _TITLE = re.compile(r"\s{0,3}#{1,6}\s+~?\d")
 
 
 def _plainly(text: str) -> str:
-    """A line as it is spelled most: `time: 2.9 ms` for `time: 2.9 (ms)`, `[time: 2.9 ms]` and `time: about 2.9 ms`."""
+    """A line as it is spelled most: `time: 2 s` for `time: 2 (s)`, `[time: 2 s]`, `seconds: 2`, `time: about 2 s`."""
     if "(" in text or "[" in text:
         text = _BRACKETED_UNIT.sub(r" \g<unit>", text)
     text = _FAR_UNIT.sub(" ", _ABOUT_VALUE.sub("=", _ABOUT.sub("", text)))
+    text = _UNIT_AS_KEY.sub(r"time: \g<number> \g<unit>", text)
+    text = _with_last_unit(text)
     framed = _IN_FRAME.fullmatch(text) if text.startswith("[") else None
     return framed["label"] + (framed["rest"] or "") if framed else text
 
@@ -221,6 +227,26 @@ def figures_of(text: str) -> list[Figure]:
         figure.tag = tag
         figure.on_device |= bool(tag and DEVICE.search(tag))
     return figures
+
+
+def _with_last_unit(text: str) -> str:
+    """A line whose last member alone has a unit, with that at all members that have as many decimals and may be times.
+
+    `fwd=1.25  bwd=2.50  step=4.00 ms`
+    """
+    found = _LAST_UNIT.search(text) if text.count("=") > 2 else None
+    pairs = _DECIMAL_PAIR.findall(found["pairs"]) if found else []
+    if not found or any(len(places) != len(found["places"]) or is_no_time(key) for key, places in pairs):
+        return text
+    timed = _DECIMAL_PAIR.sub(rf"\g<0>{found['unit']}", found["pairs"])
+    return f"{text[: found.start()]}{timed}{found['last']}{found['unit']}"
+
+
+_DECIMAL_PAIR = re.compile(r"([A-Za-z_]\w{0,40})=\d{1,9}\.(\d{1,9})")
+_LAST_UNIT = re.compile(
+    rf"(?<!\S)(?P<pairs>(?:[A-Za-z_]\w{{0,40}}=\d{{1,9}}\.\d{{1,9}}[ ,]{{1,4}}){{2,20}})"
+    rf"(?P<last>[A-Za-z_]\w{{0,40}}=\d{{1,9}}\.(?P<places>\d{{1,9}})) (?P<unit>{UNITS})$"
+)
 
 
 def _without_prefix(text: str) -> str:
@@ -469,6 +495,25 @@ def named_in(text: str, below: str) -> str | None:
         return rest
     headed = (_HEADED if indent_of(below) > indent_of(text) else _COLON).fullmatch(rest)
     return headed["name"].strip("` ") if headed and not headed["name"].startswith("http") else None
+
+
+def below_names(lines: Iterable[str]) -> frozenset[str]:
+    """Labels without a name that recur, each time right below a line without a time, which is the name of it.
+
+    gemm, tile 8
+    Timing: 0.5 ms
+    gemm, tile 16
+    Timing: 2.5 ms
+    """
+    above: dict[str, list[str]] = {}
+    last = ""
+    for line in filter(str.strip, lines):
+        labels = labels_of(line)
+        if len(labels) == 1 and says_time_alone(labels[0]):
+            above.setdefault(labels[0], []).append(last)
+        is_text = not labels and (line.strip()[:1].isalnum() or _TAG.match(line))
+        last = line.strip() if is_text else ""
+    return frozenset(label for label, heads in above.items() if len({*heads}) > 1 and all(heads))
 
 
 def says_setting(text: str) -> str:

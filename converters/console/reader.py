@@ -23,6 +23,7 @@ from .figures import (
     BANNER,
     PROMPT,
     SETTING,
+    below_names,
     figures_of,
     form_of,
     indent_of,
@@ -100,6 +101,7 @@ class _Console:
         self._tables = 0
         self._has_stamps = are_stamps(source.sample())
         self._settings = _Settings(recurring(source.sample().lines[:_EXAMINED]))
+        self._headed = below_names(source.sample().lines[:_EXAMINED])
         self._unit = UnitAbove()
         self._held: tuple[Figure, list[str]] | None = None  # statistics to which lines below may add some
         self._labelled = ""  # the label of a time that stands in the line below it
@@ -229,7 +231,7 @@ class _Console:
             ahead += 1
             below = self._lines.peek(ahead) or ""
         found = figures_of(below)
-        if found and not found[0].name:
+        if found and (not found[0].name or found[0].name in self._headed):
             name = name or text.strip()[:_LONGEST_NAME] or None
         if name and len(found) == 1 and (not found[0].name or says_time_alone(found[0].name)):
             self._above = name

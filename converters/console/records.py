@@ -31,6 +31,9 @@ from .members import DEVICE, LABEL, NAMES_OF_RECORDS, figure_of_members, name_ke
 #: The most characters of an object, brackets that are open at once, and places of a line where one may begin.
 _LONGEST, _DEEPEST, _TRIES = 1 << 16, 24, 4
 
+#: Whole numbers of an object, at most, that say which one it is.
+_MOST_SETTINGS = 8
+
 _OPENS = re.compile(
     r"(?P<type>[A-Za-z_][\w.]{0,80})\((?=\s*[A-Za-z_]\w{0,80}=)|\[\s*(?:\{|\(\s?['\"]|[A-Z][\w.]{0,80}\()|\{"
 )
@@ -86,7 +89,10 @@ def of_records(text: str) -> list[Figure]:
             unit = heading(before).unit
             words = _PARTED.split(before)[-1].strip(" \"'")
             label = words if LABEL.fullmatch(words) else found["type"] or ""
-            return _figures_in(value, (), label, unit if is_time(unit) else "")
+            is_key = label and before.strip() in (f'"{label}"', f"'{label}'")  # of an object around it
+            return _figures_in(
+                value, (label,) if is_key else (), "" if is_key else label, unit if is_time(unit) else ""
+            )
     return []
 
 
@@ -98,8 +104,9 @@ def open_brackets(text: str) -> int:
 
 
 def opens_record(text: str) -> bool:
-    """Whether an object begins in a line and goes on in the next one."""
-    return text.rstrip().endswith(("{", "[", "(", ",")) and open_brackets(text) > 0
+    """Whether an object begins in a line, not just a list, and goes on in the next one."""
+    stripped = text.strip()
+    return stripped != "[" and stripped.endswith(("{", "[", "(", ",")) and open_brackets(text) > 0
 
 
 def _value(text: str) -> Any:
@@ -200,6 +207,9 @@ def _own(members: Mapping[str, Any], path: tuple[str, ...], label: str, unit: st
     }
     args = {key: plain(value, numbers.get(key)) for key, value in others.items()}
     within = (*path, str(members[name_key])) if name_key else path
+    settings = [f"{key}={value}" for key, value in others.items() if type(value) is int]
+    if not within and not label and 0 < len(settings) <= _MOST_SETTINGS and len(times) > 1:
+        within = tuple(settings)  # the times of one of several objects
     figures = _grouped(times, within, label)
     for figure in figures:
         figure.args = dict(args)

@@ -39,6 +39,7 @@ _BEHIND = re.compile(rf"[(\[]\s*(?P<key>[A-Za-z]\w{{1,6}})\s?[=:]?\s?(?P<number>
 _BEFORE_PAIR = re.compile(
     r"(?:(?<=[\d)\]\"'%:])|(?<=[\d ]s)|(?<=[\d ][mnu]s))\s+(?=[A-Za-z_][\w/.]{0,40}[=:]\s?[\d.'\"\[]+)"
 )
+_WHOLE = re.compile(r"\d{1,12}")
 _BARE_NUMBER = re.compile(rf"(?:{NUMBER})[.,]?")
 _NAME = re.compile(r"[^\W\d](?:.*[\w)\]>])?")
 
@@ -152,6 +153,7 @@ def of_statement(text: str) -> list[Figure]:
         return []
     figures: list[Figure] = []
     args: dict[str, Any] = {}
+    settings: list[str] = []
     subject = ""
     for piece in _pieces(text):
         timed = _TIMED.fullmatch(piece)
@@ -162,15 +164,18 @@ def of_statement(text: str) -> list[Figure]:
             if not pair:
                 subject = piece.rstrip(":") if _NAME.fullmatch(piece.rstrip(":")) else subject
             else:
-                args[pair["key"]] = pair["value"]
-                subject = subject if _BARE_NUMBER.fullmatch(pair["value"]) else _OF_RATES.sub("", pair["key"])
+                value = pair["value"]
+                args[pair["key"]] = int(value) if _WHOLE.fullmatch(value) else value
+                settings += [f"{pair['key']} {value}"] if _WHOLE.fullmatch(value) else []
+                if not _BARE_NUMBER.fullmatch(value):
+                    subject = value if _NAME.fullmatch(value) and not figures else _OF_RATES.sub("", pair["key"])
             continue
         dur = ns_of(timed["number"], timed["unit"])
         if dur is None or not is_measured(timed["key"]) or _ANY_TIME.search(timed["key"]):
             return []
         statistic = statistic_of(timed["key"])
         is_of_subject = bool(statistic and (subject or statistic != "total")) or says_time(timed["key"])
-        name = subject if is_of_subject else timed["key"].strip()
+        name = (subject or ", ".join(settings)) if is_of_subject else timed["key"].strip()
         if not _is_name(name):
             return []
         last = figures[-1] if figures and figures[-1].name == name else None
@@ -183,6 +188,8 @@ def of_statement(text: str) -> list[Figure]:
             figures.append(Figure(name, dur, statistics=statistics))
     for figure in figures:
         figure.args |= args
+        if len(figures) == 1:
+            figure.take_count()
     return figures if len({figure.name for figure in figures}) == len(figures) else []
 
 

@@ -40,14 +40,12 @@ def probe(sample: Sample) -> Match | None:
     lines = sample.head[:_HEAD].splitlines()[: _LINES + 1]
     lines = lines if sample.whole and len(sample.head) <= _HEAD and len(lines) <= _LINES else lines[:-1]
     if lines and all(line.startswith(b'{"') and line.rstrip().endswith(b"}") for line in lines):
-        from .guess import stated_mapping
-
-        if mapping := stated_mapping(sample, sample.name):
-            return Match(Score.SHAPE, f"has lines of JSON objects whose keys state {', '.join(mapping.cells)}")
+        if match := _of_objects(sample):
+            return match
         near = Match(Score.NEAR, "has lines of JSON objects, without a mapping of their keys")
         return near if len(lines) > 1 else None
     if sample.is_json:
-        return _of_list(sample) if _TIMED_KEY.search(sample.head[:_HEAD]) else None
+        return _of_objects(sample, in_list=True) if _TIMED_KEY.search(sample.head[:_HEAD]) else None
     if len(lines) < 2:
         return None
     for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
@@ -58,17 +56,19 @@ def probe(sample: Sample) -> Match | None:
     return _of_lines(sample)
 
 
-def _of_list(sample: Sample) -> Match | None:
-    """SHAPE for a list of objects whose keys state a name and a time."""
-    from .guess import stated_mapping
-    from .heads import objects
+def _of_objects(sample: Sample, *, in_list: bool = False) -> Match | None:
+    """SHAPE for objects in lines or in a list whose keys state a name and a time, SUFFIX for times of variants."""
+    from ktrace.input.mapping import ColumnMap
 
-    mapping = stated_mapping(sample, sample.name) if objects(sample)[0] is not None else None
-    return (
-        Match(Score.SHAPE, f"has a list of JSON objects whose keys state {', '.join(mapping.cells)}")
-        if mapping
-        else None
-    )
+    from .guess import stated
+
+    found = stated(sample)
+    if found is None or (in_list and found[0].listed is None):
+        return None
+    where = "lines" if found[0].listed is None else "a list"
+    if isinstance(found[1], ColumnMap):
+        return Match(Score.SHAPE, f"has {where} of JSON objects whose keys state {', '.join(found[1].cells)}")
+    return Match(Score.SUFFIX, f"has {where} of JSON objects with times of variants or settings")
 
 
 def _of_lines(sample: Sample) -> Match | None:

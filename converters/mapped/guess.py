@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from ktrace.errors import InputError
 from ktrace.input.mapping import (
     FIGURES,
     ISO,
@@ -30,12 +29,17 @@ from ktrace.input.mapping import (
 )
 from ktrace.input.source import Sample
 from ktrace.kit.text.headings import STATISTICS, Heading, are_units, cell_quantity, heading, is_time
+from ktrace.kit.text.layouts import Delimited
+from ktrace.kit.text.measured import is_measured
 from ktrace.kit.text.numbers import TIME_NS, Evidence, is_missing, with_point
+from ktrace.kit.text.proofs import add_up
+from ktrace.kit.text.tables import Below, Table
+from ktrace.kit.text.variants import settings_of, variants
 from ktrace.model.schema import columns_in
 
 from .cells import kind_of
 from .guess_lines import command_for_lines, guess_lines
-from .heads import Head, first_table, no_table, objects
+from .heads import Head, first_table, no_table
 from .json_lines import cell_texts, member
 
 #: Rows whose cells are looked at.
@@ -159,15 +163,61 @@ def guess(sample: Sample, path: str, lines: Sequence[str] = ()) -> Proposal:
     return _Guesses(columns).proposal(_layout(head), decimal)
 
 
-def stated_mapping(sample: Sample, path: str) -> ColumnMap | None:
+def stated(sample: Sample) -> tuple[Head, ColumnMap | Table] | None:
+    """What the keys of JSON objects state: a name and a time with its unit, or times of variants and of settings.
+
+    The latter are a table of figures, as a printed table with these headings is: {"M": 64, "a_ms": 0.5, "b_ms": 0.25}.
+    """
+    head = first_table(sample)
+    if head is None or head.dialect or head.printed:
+        return None
+    columns, decimal = _columns(sample, head)
+    mapping = _stated_mapping(_Guesses(columns).proposal(_layout(head), decimal))
+    if table := _figures(columns, mapping):
+        return head, table
+    if mapping and "start" not in mapping.cells and _add_up(columns, mapping) is False:
+        mapping = replace(mapping, cells={**mapping.cells, "kind": Cell(constant="metric")})
+    return (head, mapping) if mapping else None
+
+
+def _add_up(columns: Sequence[_Column], mapping: ColumnMap) -> bool | None:
+    """What the cells show of the times of objects: that they add up, that they don't, or neither."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    fields = {name: places[it.column] for name, it in mapping.cells.items() if it.column in places}
+    rows = list(zip(*(column.cells for column in columns), strict=True))
+    return add_up([column.head for column in columns], fields, rows, frozenset())
+
+
+def _figures(columns: Sequence[_Column], mapping: ColumnMap | None) -> Table | None:
+    """The table of objects with times of variants, or of one thing in several settings; None for others."""
+    headings = tuple(column.head for column in columns)
+    rows = [list(cells) for cells in zip(*(column.cells for column in columns), strict=True)]
+    below = Below(partial(iter, rows))
+    places = {column.name: place for place, column in enumerate(columns)}
+    if mapping is None:
+        times = {
+            place
+            for place, column in enumerate(columns)
+            if column.is_number and is_time(column.head.unit) and is_measured(column.name)
+        }
+        if any(_epoch_unit(columns[place].numbers) for place in times):
+            return None  # dates
+        texts = (place for place, it in enumerate(columns) if it.values and not it.is_number)
+        name = next((place for place in texts if len({row[place] for row in rows}) == len(rows)), None)
+        fields = variants(headings, times, below, name)
+    elif "start" in mapping.cells:
+        return None
+    else:
+        known = {name: cell for name, cell in mapping.cells.items() if name in ("name", "count", "percent", *FIGURES)}
+        fields = settings_of(headings, {name: places[cell.column] for name, cell in known.items()}, below)
+    return Table(0, 1, (), Delimited("tabs"), headings, fields) if fields else None
+
+
+def _stated_mapping(proposal: Proposal) -> ColumnMap | None:
     """The mapping of a table whose keys state a name and a time with its unit; None for another one.
 
     Starts count only where their unit is stated, or shown by rows that would overlap in a shorter one.
     """
-    try:
-        proposal = guess(sample, path)
-    except InputError:
-        return None
     found = {one.field: one for one in proposal.guesses}
     if "start" in found and not found["start"].sure and _OVERLAP not in found["start"].because:
         found = {name: one for name, one in found.items() if name not in ("start", "end")}
@@ -198,9 +248,9 @@ def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
     if head.printed:
         cells = list(head.printed)
     elif head.dialect is None:
-        _, records = objects(sample)
         parts = [
-            cell_texts(pa.array([member(it, name) for it in records], pa.binary())).to_pylist() for name in head.columns
+            cell_texts(pa.array([member(it, name) for it in head.records], pa.binary())).to_pylist()
+            for name in head.columns
         ]
         cells = [tuple(text or "" for text in part) for part in parts]
     else:

@@ -21,8 +21,10 @@ from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.line_pattern import LONGEST, UNITS, LinePattern
 from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
 from ktrace.input.source import Sample
+from ktrace.kit.text.layouts import is_rule
 from ktrace.kit.text.measured import go_up, is_measured, tells_of_tests
 from ktrace.kit.text.numbers import quantity
+from ktrace.kit.text.proofs import are_sizes, is_same_work
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _UNIT = r"(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)"
@@ -86,6 +88,7 @@ _ALIKE = 12
 _ON_HOST, _ON_DEVICE = (
     re.compile(rf"(?<![a-z])(?:{word})(?![a-z])", re.IGNORECASE) for word in ("cpu|host", "gpu|device")
 )
+_NUMBER = re.compile(r"(?<![\w.])\d{1,15}(?:\.\d{1,9})?")
 _THREE_DIGITS = re.compile(r"[1-9]\.?\d\.?\d")
 _COMMA = re.compile(r"(?<![\d.,])0,\d")
 _TRIES = 6
@@ -216,6 +219,8 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     are_names = (
         all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
     )
+    if text.startswith("|") and any("|" in line and is_rule(line) for line in lines):
+        return None  # rows of a table whose headings don't say what is measured
     if _SPREAD.search(text) or (_OTHER_LETTER.search(text) and _SECONDS.search(text)):
         return None  # repeats of one thing, which add up to nothing
     if any(map(_FIGURES.search, fit)) or not are_names or not times or not all(times):
@@ -232,6 +237,8 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     if (
         not found.fields.keys() & {"dur", "total", "value", "count", "start"}
         or are_repeats
+        or are_sizes(fit)
+        or _are_same_work(rows, found, timed)
         or _are_nested(rows)
         or any(map(_OF_REQUESTS.search, fit))
     ):
@@ -270,6 +277,14 @@ def _are_nested(rows: Sequence[Mapping[str, str]]) -> bool:
         if (time := one.get("dur", ""))
     )
     return len(rows) > _NAMED and same * 2 > len(pairs)
+
+
+def _are_same_work(rows: Sequence[Mapping[str, str]], form: LinePattern, lines: Sequence[str]) -> bool:
+    """Whether a number behind the time of each line is a rate by which all times are those of the same work."""
+    behind = [line[found.end() :] for line in lines if form.cells(line) is not None and (found := _TIME.search(line))]
+    figures = [[Decimal(number) for number in _NUMBER.findall(text)] for text in behind]
+    times = [read.number for cells in rows if (read := quantity(cells.get("dur", "")))]
+    return any(is_same_work(times, list(column)) for column in zip(*figures, strict=False))
 
 
 def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:

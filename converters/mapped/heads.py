@@ -132,7 +132,8 @@ class Head:
     """The columns of a table: their names, the line of the headings, the dialect; None for JSON objects.
 
     `printed` are the cells of the first rows, by columns, if the table is printed rather than separated. `listed` is
-    the key of the list that has the objects, "" for a document that is a list, None for objects in lines.
+    the key of the list that has the objects, "" for a document that is a list, None for objects in lines; `records` are
+    the first ones.
     """
 
     columns: tuple[str, ...]
@@ -140,6 +141,7 @@ class Head:
     dialect: Dialect | None
     printed: tuple[tuple[str, ...], ...] = ()
     listed: str | None = None
+    records: tuple[Record, ...] = ()
 
     @property
     def where(self) -> str:
@@ -157,7 +159,7 @@ _RECORD, _DECODER, _BETWEEN = msgspec.json.Decoder(Record), json.JSONDecoder(), 
 _LIST = re.compile(r'(?:"(?P<key>[^"\\]{1,200})"\s{0,20}:\s{0,20}|\A\s{0,200})\[\s{0,200}(?=\{)')
 
 
-def objects(sample: Sample) -> tuple[str | None, list[Record]]:
+def _objects(sample: Sample) -> tuple[str | None, list[Record]]:
     """The first objects of the head: those in most of its lines, or of a list, with the key of that list."""
     in_lines: list[Record] = []
     lines = [line for line in sample.lines[:_OBJECTS] if line.strip()]
@@ -192,9 +194,9 @@ def _elements(text: str, at: int) -> Iterator[Record]:
 
 def _keys(sample: Sample) -> Head | None:
     """Returns the keys of JSON objects, None if there are none."""
-    listed, records = objects(sample)
+    listed, records = _objects(sample)
     keys = dict.fromkeys(key for record in records for key in paths_in(record))
-    return Head(tuple(keys), 1, None, listed=listed) if keys else None
+    return Head(tuple(keys), 1, None, listed=listed, records=tuple(records)) if keys else None
 
 
 def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError
 from ktrace.input.mapping import ColumnMap, mapping_of, mapping_path, read_mapping
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.kit.text.tables import Row, Table
+from ktrace.kit.text.variants import add_variants
 from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
 
-from .guess import stated_mapping
+from .guess import stated
 from .guess_lines import stated_lines
-from .heads import Fields, Head, head_for, no_column, resolved
+from .heads import Fields, Head, first_table, head_for, no_column, resolved
 from .json_lines import JsonLines, element_blocks
 from .line_blocks import line_blocks
 from .printed import columns_of, printed_blocks
@@ -23,6 +29,9 @@ from .rows import MappedRows
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each row if the mapping has a start, else a summary. Raises InputError."""
     mapping = _mapping(source, conversion)
+    if isinstance(mapping, Table):
+        yield from _figures(source, conversion, mapping)
+        return
     if mapping.lines:
         yield from _lines(source, conversion, mapping)
         return
@@ -40,15 +49,18 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.facts()
 
 
-def _mapping(source: Source, conversion: Conversion) -> ColumnMap:
+def _mapping(source: Source, conversion: Conversion) -> ColumnMap | Table:
     if text := conversion.options.get("map"):
         return mapping_of(text)
     if source.mapping is None:
         sample = source.sample()
-        stated = stated_mapping(sample, source.path) if sample.is_json else stated_lines(sample, source.path)
-        if stated:
-            conversion.report.issue("guessed", source.path, stated.text(), 0)
-            return stated
+        found = stated(sample) if sample.is_json else None
+        if found and isinstance(found[1], Table):
+            return found[1]
+        guessed = found[1] if found else None if sample.is_json else stated_lines(sample, source.path)
+        if isinstance(guessed, ColumnMap):
+            conversion.report.issue("guessed", source.path, guessed.text(), 0)
+            return guessed
         raise InputError(
             "has no mapping of its columns",
             path=source.path,
@@ -95,15 +107,32 @@ def _printed(source: Source, conversion: Conversion, mapping: ColumnMap, rows: M
 def _objects(source: Source, conversion: Conversion, head: Head, fields: Fields, rows: MappedRows) -> Iterator[Batch]:
     """Yields the rows of JSON objects."""
     columns = [column.own for column in fields.columns.values()]
-    listed = head.listed
-    blocks = (
-        JsonLines(source, conversion, columns)
-        if listed is None
-        else element_blocks(source, conversion, columns, listed)
-    )
-    for block in blocks:
+    for block in _blocks(source, conversion, columns, head.listed):
         if batch := rows.batch(block, fields, 0):
             yield batch
+
+
+def _blocks(source: Source, conversion: Conversion, columns: Sequence[str], listed: str | None) -> Iterable[Block]:
+    """The JSON objects in lines, or of a list, as blocks."""
+    if listed is None:
+        return JsonLines(source, conversion, columns)
+    return element_blocks(source, conversion, columns, listed)
+
+
+def _figures(source: Source, conversion: Conversion, table: Table) -> Iterator[Batch]:
+    """Yields figures for the times of variants that JSON objects have."""
+    head = first_table(source.sample())
+    assert head is not None  # the table is of it
+    rows = RowBuilder(conversion)
+    for block in _blocks(source, conversion, head.columns, head.listed):
+        columns = [block.or_nulls(name, pa.string()).to_pylist() for name in head.columns]
+        for place, cells in enumerate(zip(*columns, strict=True)):
+            if problem := add_variants(Row(table, place, [cell or "" for cell in cells]), rows):
+                conversion.report.issue(problem[0], block.where(place), problem[1])
+            else:
+                conversion.report.used()
+        yield from rows.ready()
+    yield from rows.rest()
 
 
 def _lines(source: Source, conversion: Conversion, mapping: ColumnMap) -> Iterator[Batch]:

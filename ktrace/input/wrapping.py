@@ -63,8 +63,8 @@ LAYERS = {
     ),
     "a place in a program": (
         rb"[\w./<>-]{1,120}:(?:[\w./<>-]{1,120}:)?\d{1,6}(?::\w{1,80})?[\]:)]? ?[-|]? |\[[^\[\]\n]{1,120}\]:? ?"
-        rb"|[\w.]{1,80}: ?(?=[^\s:])"
     ),
+    "a part of a program": rb"[\w.]{1,80}: ?(?=[^\s:])",  # the same in many lines: else it says what they are of
 }
 
 #: Keys of a message in the lines of JSON that programs make of what others print.

@@ -355,3 +355,86 @@ def test_a_mean_in_brackets_is_not_that_of_the_time_before_it() -> None:
     (found,) = figures_of("INFO stats: render/ui/elapsed_gpu : 0.5ms (avg 0.25ms)")
     assert found.statistics == {"total": 500_000, "avg": 250_000}
     assert figures_of("render: 0.5ms (avg)")[0].statistics == {"avg": 500_000}
+
+
+def _named(text: str, tmp_path: Path) -> dict[str, float]:
+    return {row["name"]: row["total"] for row in _rows(text, tmp_path)}
+
+
+def test_a_line_names_the_time_below_it_where_that_recurs(tmp_path: Path) -> None:
+    blocks = "".join(f"gemm with tile [{n}, {n}]\nTiming: {n}.5 ms\nChecking result\n\n" for n in (8, 16, 32))
+    assert _named(blocks, tmp_path) == {f"gemm with tile [{n}, {n}]": n * 1e6 + 5e5 for n in (8, 16, 32)}
+    tagged = "".join(
+        f"[Tune] Evaluating {{'block': [{n}, 8]}}\n[Tune] Time cost of this config: 0.{n} ms\n" for n in (2, 5)
+    )
+    assert list(_named(tagged, tmp_path).values()) == [200_000, 500_000]
+    same = "Done\nTiming: 1.5 ms\nDone\nTiming: 2.5 ms\nDone\nTiming: 2.25 ms\n"
+    with pytest.raises(KtraceError):
+        _rows(same, tmp_path)
+
+
+def test_a_name_and_a_count_among_members(tmp_path: Path) -> None:
+    line = (
+        "[2026-06-04 05:48:30.642] [info] Section: {}, Runs: 12, Total Time: {} ms, Average Time: {} ms, Share: 5.5%\n"
+    )
+    times = {"Intersect": 18.0, "Sort keys": 4.5, "Copy to host": 0.75}
+    rows = _rows("".join(line.format(name, time, time / 12) for name, time in times.items()), tmp_path)
+    assert {row["name"]: (row["total"], row["avg"], row["count"]) for row in rows} == {
+        name: (time * 1e6, time * 1e6 / 12, 12) for name, time in times.items()
+    }
+
+
+def test_a_unit_as_key_and_settings_as_names(tmp_path: Path) -> None:
+    steps = "".join(f"completed step: {n}, seconds: {n}.25, TFLOP/s/device: 180.5, loss: 9.5\n" for n in range(1, 5))
+    rows = _rows(steps, tmp_path)
+    assert [row["total"] for row in rows] == [n * 1e9 + 25e7 for n in range(1, 5)]
+    assert {row["kind"] for row in rows} == {"metric"}
+    assert figures_of("timeout seconds: 5, retries: 3") == []
+
+
+def test_what_is_estimated_before_a_benchmark_is_no_line_with_a_time(tmp_path: Path) -> None:
+    text = "".join(
+        f"Benchmarking mm/{n}: Warming up for 3.0000 s\nBenchmarking mm/{n}: Collecting samples in estimated 5.5 s\n"
+        f"mm/{n}  time:   [{n}.25 us {n}.5 us {n}.75 us]\n"
+        for n in (64, 128, 256)
+    )
+    assert {row["name"]: row["avg"] for row in _rows(text, tmp_path)} == {
+        f"mm/{n}": n * 1e3 + 500 for n in (64, 128, 256)
+    }
+
+
+def test_objects_of_an_object_and_of_a_list_are_told_apart(tmp_path: Path) -> None:
+    parts = (
+        '  "0-9": {\n    "gpu": {\n      "gpu_ms": 0.5\n    }\n  }',
+        '  "10-24": {\n    "gpu": {\n      "gpu_ms": 1.5\n    }\n  }',
+    )
+    rows = _rows("{\n" + ",\n".join(parts) + "\n}\n", tmp_path)
+    assert [(row["scope"], row["total"]) for row in rows] == [(["0-9"], 500_000), (["10-24"], 1_500_000)]
+    runs = "".join(f"{{'H': {n}, 'naive_ms': {n}.5, 'tiled_ms': 0.5}}\n" for n in (1, 2))
+    assert [row["scope"] for row in _rows(runs, tmp_path)] == [["H=1"], ["H=1"], ["H=2"], ["H=2"]]
+
+
+def test_words_that_differ_before_lines_are_names(tmp_path: Path) -> None:
+    names = ("gemm", "layer_norm", "relu", "softmax")
+    text = "".join(f"{name}: avg {n}.5 us, min {n}.25 us, max {n}.75 us\n" for n, name in enumerate(names, 1))
+    assert {row["name"]: row["avg"] for row in _rows(text, tmp_path)} == {
+        name: n * 1000 + 500 for n, name in enumerate(names, 1)
+    }
+
+
+def test_the_unit_of_the_last_member_is_that_of_those_with_as_many_decimals() -> None:
+    line = "[rank 0] loops=2 | fwd=1.250  bwd=2.500  step=4.125 ms"
+    assert {figure.name: figure.dur for figure in figures_of(line)} == {
+        "fwd": 1_250_000,
+        "bwd": 2_500_000,
+        "step": 4_125_000,
+    }
+    for other in ("loss=1.250 acc=0.500 step=4.125 ms", "lr=0.5 alpha=2.50 step=4.125 ms"):
+        assert len(figures_of(other)) < 2
+
+
+def test_a_time_behind_a_colon_is_no_heading(tmp_path: Path) -> None:
+    text = "sort 500 issues\n  direct sort   : 0.125 ms  (scatter 0.075 + compact 0.05)  no atomics\n"
+    text += "  library sort   : 0.5 ms  temp=256B\n    sorted[0]: file #183  ->  2008-01-02\n"
+    with pytest.raises(KtraceError):
+        _rows(text, tmp_path)

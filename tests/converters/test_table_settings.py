@@ -165,3 +165,85 @@ def test_accelerators_of_several_kinds_are_compared(tmp_path: Path) -> None:
     layers = text.replace("| | xpu", "| Layer | cpu")
     assert {row["kind"] for row in _rows(layers, tmp_path)} == {"kernel"}
     assert {row["kind"] for row in _rows(text.replace("xpu", "cpu"), tmp_path)} == {"metric"}  # of models
+
+
+def test_columns_that_the_name_decides_are_no_settings(tmp_path: Path) -> None:
+    tiles = {"tiled": (32, "-"), "blocked": (64, 4), "vector": (16, "-")}
+    rows = [f"{name},{size},{tile},{reg},{size / tile}" for name, (tile, reg) in tiles.items() for size in (512, 1024)]
+    found = _figures("kernel,size,tile,reg,time_ms\n" + "\n".join(rows) + "\n", tmp_path)
+    assert found["kernel blocked, size 1024, time_ms"] == 1024 / 64 * 1e6
+    assert len(found) == 6
+    one = "\n".join(row for row in rows if not row.startswith("tiled,1024"))  # it isn't there in each size
+    assert {row["kind"] for row in _rows(f"kernel,size,tile,reg,time_ms\n{one}\n", tmp_path)} == {"kernel"}
+
+
+def test_cells_that_repeat_the_one_above_are_blank(tmp_path: Path) -> None:
+    text = "| 平台 | type | case | 效率(%) | time(us) |\n|--|--|--|--|--|\n| V100 | half | a | 0.5 | 3.5 |\n"
+    text += "| | half | b | 25.5 | 408.25 |\n| | float | a | 0.25 | 6.5 |\n| | float | b | 75.5 | 179.25 |\n"
+    assert _figures(text, tmp_path)["type float, case b, time(us)"] == 179_250
+
+
+def test_a_word_that_all_rows_have_is_no_name(tmp_path: Path) -> None:
+    head = "| size | A (ms) | B (ms) | ok |\n|--|--|--|--|\n"
+    text = head + "| 64x64 | 0.5 | 0.25 | yes |\n| 128x64 | 1.5 | 0.5 | yes |\n| 256x64 | 2.5 | 0.5 | yes |\n"
+    assert _figures(text, tmp_path)["size 64x64, A (ms)"] == 500_000
+
+
+def test_a_last_row_that_lacks_as_many_cells_as_the_others_is_not_cut(tmp_path: Path) -> None:
+    head, rows = "| kernel | time (ms) | calls | note |\n|--|--|--|--|\n", ("| gemm | 1.5 | 3", "| norm | 0.5 | 3")
+    assert len(_rows(head + " |\n".join((*rows, "")), tmp_path)) == 2
+    assert "cut" not in read(tmp_path / "t.md").report.issues
+    _rows(head + f"{rows[0]} | x |\n{rows[1]}", tmp_path)
+    assert "cut" in read(tmp_path / "t.md").report.issues
+
+
+BENCHES = (
+    "| kernel name | latency |\n|--|--|\n| naive_gemv | 0.16 ms |\n| splitk_gemv | 0.02 ms |\n| library | 0.01 ms |\n"
+)
+
+
+def test_rows_of_a_benchmark_add_up_to_nothing(tmp_path: Path) -> None:
+    assert _figures(f"## Benchmark on H100\n\n{BENCHES}", tmp_path, "value")["naive_gemv"] == 160_000
+    assert {row["kind"] for row in _rows(f"## A step on H100\n\n{BENCHES}", tmp_path)} == {"kernel"}
+
+
+def test_a_column_whose_cells_are_all_times_needs_no_word_for_it(tmp_path: Path) -> None:
+    head, row = "| model | prefill | decode |\n|--|--|--|\n", "| b | 2.5 s | 8 tok/s |\n"
+    assert _figures(f"{head}| a | 1.5 s | 12 tok/s |\n{row}", tmp_path, "value") == {"a": 1.5e9, "b": 2.5e9}
+    several = "".join(
+        f"| {name} | {time} s | 8 tok/s |\n" for name, time in zip("abcd", (1.5, 2.5, 4.5, 8.5), strict=True)
+    )
+    assert {row["kind"] for row in _rows(f"| model | timeout | decode |\n|--|--|--|\n{several}", tmp_path)} == {
+        "metric"
+    }
+
+
+def test_a_row_with_units_in_its_cells_is_figures_of_variants(tmp_path: Path) -> None:
+    head = "| metric | a | b |\n|--|--|--|\n| MFU | **33.5 %** | 28.5 % |\n"
+    assert _figures(head + "| step time | 1.5 s | 1.75 s |\n", tmp_path) == {
+        "step time, a": 1_500_000_000,
+        "step time, b": 1_750_000_000,
+    }
+    with pytest.raises(KtraceError):
+        _rows(head + "| timeout | 1.5 s | 1.75 s |\n", tmp_path)
+
+
+def test_ranges_among_times(tmp_path: Path) -> None:
+    text = "| size | heads | latency |\n|--|--|--|\n| 64 | 8 | 15.5–16.5 ms |\n| 64 | 32 | 17.5 ms |\n"
+    text += "| 32 | 8 | 4.5 ms |\n"
+    assert _figures(text, tmp_path, "max")["size 64, heads 8, latency"] == 16_500_000
+    assert _figures(text, tmp_path)["size 32, heads 8, latency"] == 4_500_000
+
+
+def test_the_same_times_by_other_names_are_a_second_view(tmp_path: Path) -> None:
+    kernels = (
+        "| kernel | occurrences | total time |\n|--|--|--|\n| fused_dot_1 | 3 | 2.5 us |\n| fused_add | 3 | 1.5 us |\n"
+    )
+    ops = kernels.replace("fused_dot_1", "dot.1").replace("fused_add", "add").replace("| kernel", "| operation")
+    rows = _rows(f"{kernels}\n# Operations\n\n{ops}", tmp_path)
+    assert {row["name"]: row["kind"] for row in rows} == {
+        **dict.fromkeys(("fused_dot_1", "fused_add"), "kernel"),
+        **dict.fromkeys(("dot.1", "add"), "metric"),
+    }
+    other = _rows(f"{kernels}\n# Operations\n\n{ops.replace('1.5', '1.75')}", tmp_path)
+    assert "metric" not in {row["kind"] for row in other}

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise, permutations
+from math import prod
 from typing import NamedTuple
 
 from .headings import TIME_WORDS, Heading, as_int64, figure, is_time, is_total, share_in
@@ -50,6 +51,11 @@ _MOST_SHARES = Decimal("101")
 
 #: Rows of which one may be the sum of all others, at least; so many times what is rounded it is.
 _FEWEST_PARTS, _LEAST_DIGITS = 4, 25
+
+#: Names of rows that may be the sums of some others.
+_SUBTOTAL = re.compile(r"(?i)(?<![a-z])(?:sub)?-?totals?(?![a-z])|(?<![a-z])sum(?![a-z])|合计|小计|总计")
+
+_DIGITS = re.compile(r"\d{1,9}")
 
 #: Wholes of which shares are, that are so many times as large as others, are different ones.
 _APART = Decimal("1.5")
@@ -228,16 +234,19 @@ def _are_of(total: Decimal, cells: Sequence[str]) -> bool:
     return len(cells) >= _FEWEST_ROWS and largest >= 1
 
 
-def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The names of rows that are sums of others.
+def sums_of(
+    headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of rows that are sums of others: those of wholes, and those of a few rows beside them.
 
     By their shares, where all are more than 100 % and without those they aren't: rows that are called as the group that
-    others are in, and one of 100 %. By its time: the first or the last row, if it is what all others take together.
+    others are in, and one of 100 %. By its time: the first or the last row, if it is what all others take together, and
+    a row that is called a total, if it is what those right above or below take.
     """
     name, time = fields.get("name"), fields.get("total", fields.get("value"))
     whole = [row for row in rows if len(row) == len(headings) and name is not None and not is_total(row[name])]
     if name is None or len(whole) < _FEWEST_ROWS:
-        return frozenset()
+        return frozenset(), frozenset()
     shares = _shares(whole, name, fields.get("percent"), time)
     groups = set(range(len(headings))) - set(fields.values())
     named = {(row[name], index) for row in whole for index in groups if row[index] == row[name]}
@@ -245,12 +254,37 @@ def sums_of(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[
     sums = {word for word, _ in named} if are_groups else set()
     full = {word for word, share in shares if _WHOLE[0] <= share <= _WHOLE[1]}
     sums |= full if len(full) == 1 else set()
+    times = [(row[name], figure(row[time])) for row in whole] if time is not None else []
+    if subtotals := _subtotals(times):
+        return frozenset(), subtotals
     rest, every = (sum(share for word, share in shares if word not in out) for out in (sums, set()))
     if 0 < rest <= _MOST_SHARES < every:
-        return frozenset(sums)
-    if time is None or (len(shares) == len(whole) and every <= _MOST_SHARES):  # a sum would make them more
-        return frozenset()
-    return _of_all_others([(row[name], figure(row[time])) for row in whole])
+        return frozenset(sums), frozenset()
+    if not times or (len(shares) == len(whole) and every <= _MOST_SHARES):  # a sum would make them more
+        return frozenset(), frozenset()
+    return _of_all_others(times), frozenset()
+
+
+def _subtotals(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
+    """The names of rows that are called a total and take what some rows right above or below take together."""
+    found = set()
+    for place, (name, read) in enumerate(rows):
+        if read and _SUBTOTAL.search(name):
+            sides = [[one for _, one in side] for side in (rows[:place][::-1], rows[place + 1 :])]
+            found |= {name} if any(1 < _count_of(read, side) < len(rows) - 1 for side in sides) else set()
+    return frozenset(found)
+
+
+def _count_of(whole: Quantity, parts: Sequence[Quantity | None]) -> int:
+    """How many of the first parts a figure is the sum of, to the last digit of any of them; 0 if it isn't one."""
+    rest, digit = whole.number, _last_digit(whole.number)
+    for count, part in enumerate(parts, 1):
+        if part is None or part.unit != whole.unit or not part.number.is_finite() or part.number <= 0:
+            return 0
+        rest -= part.number
+        if abs(rest) <= max(digit, _last_digit(part.number) * count):
+            return count
+    return 0
 
 
 def _of_all_others(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
@@ -275,8 +309,9 @@ def add_up(
 ) -> bool | None:
     """Whether rows show that they add up, with one for their sum, or that they don't; None if they show neither.
 
-    They don't if their shares are of several wholes, or if a row is called `ours`, which others are compared with.
-    Shares of one whole that are more than 100 % are of rows within others.
+    They don't if their shares are of several wholes or are more than 100 % of one, as those of rows within others are;
+    nor if a row is called `ours`, which others are compared with, or if plain times are those of one work in several
+    ways or of several sizes.
     """
     name, percent = fields.get("name"), fields.get("percent")
     if name is None or not rows:
@@ -286,11 +321,43 @@ def add_up(
         return False
     shares = [share for _, share in _shares(whole, name, percent, None)] if percent is not None else []
     is_more = sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
-    if (is_more and percent is not None and _differ(_wholes(headings, fields, whole, percent))) or _are_of_several(
-        headings, fields, whole
-    ):
+    if is_more or _are_of_several(headings, fields, whole) or _are_alternatives(headings, fields, whole):
         return False
     return True if sums or len(whole) < len(rows) else None
+
+
+def _are_alternatives(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether plain times are of one work in several ways, by a rate beside them, of several sizes or types."""
+    if not fields.keys().isdisjoint(("total", "count", "percent", "start")):
+        return False
+    names = [row[fields["name"]] for row in rows]
+    times = [_time_of(fields, headings, row) for row in rows]
+    known = [time for time in times if time]
+    others = [index for index in range(len(headings)) if index not in fields.values()]
+    columns = [[row[index] for row in rows] for index in others]
+    numbers = [[read.number for cell in column if (read := figure(cell))] for column in columns]
+    is_one = len({*names}) == 1 and any(
+        len({*column}) == len(rows) > 2 and not any(map(figure, column)) for column in columns
+    )
+    return is_one or are_sizes(names) or (len(known) == len(rows) and any(is_same_work(known, it) for it in numbers))
+
+
+def are_sizes(names: Sequence[str]) -> bool:
+    """Whether names are one with several sizes, `mm 512`, `mm 1024`, `mm 2048`: not its parts, numbered one by one."""
+    stems = {_DIGITS.sub("0", name) for name in names}
+    sizes = sorted({prod(map(int, found)) for name in names if (found := _DIGITS.findall(name))})
+    if len(names) < _FEWEST_EVENTS or len(stems) > 1 or len(sizes) < len(names):
+        return False
+    pairs = list(pairwise(sizes))
+    return all(2 * b >= 3 * a for a, b in pairs) and any(b - a > 1 for a, b in pairs)
+
+
+def is_same_work(times: Sequence[Decimal], rates: Sequence[Decimal]) -> bool:
+    """Whether times that differ are those of the same work: times the rates beside them they are equal."""
+    if len(times) < _FEWEST_EVENTS or len(rates) != len(times) or min(*times, *rates) <= 0:
+        return False
+    work = [time * rate for time, rate in zip(times, rates, strict=True)]
+    return max(times) > min(times) * Decimal("1.1") and max(work) <= min(work) * Decimal("1.03")
 
 
 def _are_of_several(headings: Sequence[Heading], fields: dict[str, int], rows: Sequence[Sequence[str]]) -> bool:

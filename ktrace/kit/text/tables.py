@@ -132,7 +132,8 @@ class Table:
     """A table: its position in the source from 0, the titles above it, its headings, the format's fields.
 
     `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
-    the one that it is within. `sums` are the names of rows whose figures show that they are sums of others.
+    the one that it is within. `sums` are the names of rows whose figures show that they are sums of others, `subtotals`
+    those of sums of a few rows beside them.
     `adds_up`: whether its figures show that its rows add up, or that they don't; None if they show neither.
     """
 
@@ -145,6 +146,7 @@ class Table:
     boxed: bool = False
     is_tree: bool = False
     sums: frozenset[str] = frozenset()
+    subtotals: frozenset[str] = frozenset()
     adds_up: bool | None = None
 
     @property
@@ -324,10 +326,14 @@ def _texts_above(lines: Sequence[str], number: int) -> list[str]:
 
 
 class Below:
-    """The rows below headings. They are read when a recogniser looks at them, so that most cost nothing."""
+    """The rows below headings. They are read when a recogniser looks at them, so that most cost nothing.
 
-    def __init__(self, rows: Callable[[], Iterator[list[str]]] = lambda: iter(())) -> None:
+    `is_drawn`: bars are drawn between the cells.
+    """
+
+    def __init__(self, rows: Callable[[], Iterator[list[str]]] = lambda: iter(()), *, is_drawn: bool = False) -> None:
         self._rows = rows
+        self.is_drawn = is_drawn
 
     def __iter__(self) -> Iterator[list[str]]:
         """The cells of the first rows, at most `EXAMINED_ROWS`."""
@@ -374,6 +380,7 @@ class _Scan:
         self._rule = ""  # the line above if it is a rule
         self._texts = deque(above, maxlen=_MOST_TEXTS)  # the last texts outside of tables, the nearest first
         self._is_open = False  # the box of the table
+        self._lacking = 0  # cells that the row above lacks
         self._unit = next(filter(None, map(unit_of_file, above)), "")
         self._run: Title | None = None  # the text above, if it says of which of two runs what follows is
 
@@ -555,9 +562,10 @@ class _Scan:
             self._lines.skip("unrecognised", REFUSED)
         elif is_ellipsis(whole.pieces):
             self._lines.skip("elided", "rows are left out here")
-        elif self._peek() is None and _broke_off(table, line.text, whole.pieces):
+        elif self._peek() is None and _broke_off(table, line.text, whole.pieces, self._lacking):
             self._lines.skip("cut", "the last row is cut off")
         else:
+            self._lacking = len(table.headings) - len(whole.pieces)
             cells = table.cells(whole.pieces)
             indent = 0
             if table.is_tree:
@@ -655,7 +663,8 @@ class _Scan:
             count, units = self._under(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
             ahead, columns = candidate.lines + count, len(candidate.texts)
-            below = Below(partial(self._rows_below, candidate, ahead, columns))
+            is_drawn = isinstance(candidate.layout, Pipes)
+            below = Below(partial(self._rows_below, candidate, ahead, columns), is_drawn=is_drawn)
             headings, fields = self._recognised(headings, below)
             is_boxed = bool(self._rule) and begins_with_edge(self._rule)
             table = Table(self._tables, line.number, path, candidate.layout, headings, fields, is_boxed)
@@ -676,8 +685,9 @@ class _Scan:
         elif table.fields:
             rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
             examined, known = list(rows), table.fields
-            sums = sums_of(headings, known, examined)
-            table = replace(table, sums=sums, adds_up=add_up(headings, known, examined, sums))
+            sums, subtotals = sums_of(headings, known, examined)
+            adds_up = add_up(headings, known, examined, sums | subtotals)
+            table = replace(table, sums=sums, subtotals=subtotals, adds_up=adds_up)
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)
@@ -811,10 +821,12 @@ def is_ellipsis(pieces: Sequence[str]) -> bool:
     return bool(words) and all(_DOTS.fullmatch(word) for word in words)
 
 
-def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
-    """Whether a row lacks cells, or the pipe at its end, or ends before the last column of fixed width, a name."""
-    if len(pieces) < len(table.headings):
+def _broke_off(table: Table, text: str, pieces: Sequence[str], lacking: int = 0) -> bool:
+    """Whether a row lacks more cells than the one above, the pipe at its end, or a name in the last fixed column."""
+    if len(table.headings) - len(pieces) > max(lacking, 0):
         return True
+    if lacking > 0:
+        return False
     if isinstance(table.layout, Dashes) and table.name_column == len(pieces) - 1:
         return len(text) < table.layout.runs[-1][0] and not pieces[-1].strip()
     return (

@@ -116,6 +116,7 @@ def settings_of(headings: Sequence[Heading], fields: dict[str, int], below: Belo
     """The fields of a table of statistics in which each name is in each setting, once; None where that isn't so.
 
     Its rows are as many as there are names times the values of each further column: nothing but a benchmark has that.
+    Columns that the name decides, such as its tile, are no further ones, nor are those with blank cells.
     """
     times = [index for field, index in fields.items() if field in FIGURES]
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
@@ -125,7 +126,15 @@ def settings_of(headings: Sequence[Heading], fields: dict[str, int], below: Belo
     others = [index for index in others if not any(is_time(_unit(row[index])) for row in rows)]
     others = [index for index in others if not any(_MEASURE.fullmatch(row[index].strip()) for row in rows)]
     levels = {index: len({row[index].strip() for row in rows}) for index in (fields["name"], *others)}
-    crossed = [index for index in sorted(levels) if 1 < levels[index] < len(rows)]
+    crossed = [
+        index for index in sorted(levels) if 1 < levels[index] < len(rows) and all(row[index].strip() for row in rows)
+    ]
+    of_name = {
+        index
+        for index in crossed
+        if len({_values(row, (fields["name"], index)) for row in rows}) == levels[fields["name"]]
+    }
+    crossed = [index for index in crossed if index == fields["name"] or index not in of_name]
     if len(crossed) < 2 or fields["name"] not in crossed or prod(levels[index] for index in crossed) != len(rows):
         return None
     if len({_values(row, crossed) for row in rows}) < len(rows):
@@ -146,12 +155,24 @@ def transposed(headings: Sequence[Heading], below: Below) -> dict[str, int] | No
         return None
     named = [heading(_plainly(row[0])) for row in rows]
     timed = [head for head in named if is_time(head.unit) and _OF_TIME.search(head.text) and is_measured(head.text)]
+    if not timed and len(headings) > 2 and _has_times(rows):
+        return {"name": 0} | {f"{VARIANT}{number}": number + 1 for number in range(len(headings) - 1)}
     are_numbers = all(is_missing(_plainly(cell)) or figure(_plainly(cell)) for row in rows for cell in row[1:])
     if not timed or not are_numbers or len({head.text for head in named}) < len(named):
         return None
     if any(figure(head.text) for head in headings) or len([head for head in named if head.unit]) * 2 < len(named):
         return None
     return {"name": 0} | {f"{VARIANT}{number}": number + 1 for number in range(len(headings) - 1)}
+
+
+def _has_times(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether each row has figures in its first two cells behind the name, those of one at least in a unit of time."""
+    pairs = [[figure(_plainly(cell)) for cell in row[1:3]] for row in rows]
+    timed = [
+        is_measured(row[0]) and all(read and is_time(read.unit) for read in pair)
+        for row, pair in zip(rows, pairs, strict=True)
+    ]
+    return any(timed) and all(map(all, pairs)) and len({row[0] for row in rows}) == len(rows)
 
 
 def has_variants(fields: dict[str, int] | None) -> bool:

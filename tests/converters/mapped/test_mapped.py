@@ -428,3 +428,27 @@ def test_a_column_without_a_value_that_fits_is_noted(tmp_path: Path) -> None:
     trace = ktrace.read(written(tmp_path, "\n".join(map(json.dumps, lines)), "run.jsonl"))
     assert [row["correlation"] for row in rows(trace)] == [1000, 1300]
     assert "misfit" not in trace.report.issues
+
+
+@pytest.mark.parametrize("form", ["list", "lines"])
+def test_objects_with_times_of_variants_or_settings_are_figures(form: str, tmp_path: Path) -> None:
+    def figures(records: list[dict[str, object]]) -> dict[str, float]:
+        path = tmp_path / "results.json"
+        lines = "\n".join(json.dumps(record) for record in records) + "\n"
+        path.write_text(json.dumps(records, indent=2) if form == "list" else lines, "utf-8")
+        rows = ktrace.read(path).summaries.to_dict("records")
+        assert {row["kind"] for row in rows} == {"metric"}
+        return {row["name"]: row["avg"] for row in rows}
+
+    variants = [{"M": m, "N": 64, "triton_ms": m / 128, "torch_ms": m / 64} for m in (128, 512)]
+    assert figures(variants)["M 512, torch_ms"] == 8_000_000
+    settings = [
+        {"kernel": name, "size": size, "time_ms": size / tile}
+        for name, tile in (("tiled", 32), ("vector", 64))
+        for size in (512, 1024)
+    ]
+    found = figures(settings)
+    assert found["kernel vector, size 1024, time_ms"] == 16_000_000
+    assert len(found) == 4
+    with pytest.raises(KtraceError):
+        figures([{"M": m, "N": 64, "timeout_ms": m, "interval_ms": m + 1} for m in (128, 512)])
