@@ -101,7 +101,9 @@ _INNER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|msec|usec)[\s_](.{1,
 _LEADING = re.compile(
     r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
 )
-_SECONDS = re.compile(r"(.{0,60}(?:time|duration|elapsed|latency))[\s_](s)", re.IGNORECASE)
+_SECONDS = re.compile(
+    r"(.{0,60}(?:time|duration|elapsed|latency|(?<![a-z])(?:begin|start|end|stop|dur|ts)))[\s_](s)", re.IGNORECASE
+)
 _REMARKED = re.compile(r"(.{0,60}[^\s_,]), ?(ns|us|µs|μs|ms|secs?|seconds?|s) (\([^()]{1,40}\))", re.IGNORECASE)
 _ALONE = re.compile(r"ns|us|µs|μs|ms|[num]?secs?|(?:nano|micro|milli)?seconds", re.IGNORECASE)
 _PER = re.compile(rf"(?:in\s+)?({TIME_WORDS})(?:\s*/\s*|\s+per\s+)([a-z]+)|in\s+({TIME_WORDS})", re.IGNORECASE)

@@ -236,6 +236,16 @@ def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, plant: Plant
         assert not [one.code for one in summary.findings if taken and one.code.startswith(taken)]
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_wait_that_tells_how_late_the_clock_is_need_not_be_recorded(is_known: bool, tmp_path: Path) -> None:
+    rows = _late_clock(random.Random(2), [])
+    if is_known:
+        begin = max(row["ts"] for row in rows if row["kind"] == "api")
+        rows.append(host("cudaDeviceSynchronize", begin + 10_000, begin + 20_000))
+    (late,) = (one for one in made(tmp_path, rows).checks if one.code == "check.starts_late")
+    assert ("Record a synchronisation" in late.remedy) is not is_known
+
+
 def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
     rng = random.Random(3)
     summary = made(tmp_path, _device_not_recorded(rng, sound(rng)))

@@ -71,7 +71,9 @@ def examine(recording: Recording) -> list[Finding]:
         found = [one for one in found if one.code != _LITTLE]
     if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
         found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
-    remedies = of_profiler(_BY_PROFILER, _formats(recording)) or {}
+    remedies = dict(of_profiler(_BY_PROFILER, _formats(recording)) or {})
+    if f"{PREFIX}work_outlasts_wait" in codes:  # a synchronisation tells already how late the clock is
+        remedies["starts_late"] = "Record with a newer driver and profiler."
     found = [
         replace(one, remedy=one.remedy or remedies.get(one.code.removeprefix(PREFIX)) or check_of(one).remedy)
         for one in found
