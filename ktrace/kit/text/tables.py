@@ -516,7 +516,7 @@ class _Scan:
             return _TableRows(pointed, more)
         if is_ellipsis(pieces):
             return _TableRows(pieces, more)
-        explicit = isinstance(table.layout, (Pipes, Markup)) or table.lacks_figures(pointed)
+        explicit = isinstance(table.layout, (Pipes, Markup)) or (self._takes_bare and table.lacks_figures(pointed))
         explicit = explicit and not self._interrupted
         below = self._peek(ahead + more + 1) or ""
         is_heading = is_rule(below) and sum(map(bool, map(str.strip, pieces))) > 1
