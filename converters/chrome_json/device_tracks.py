@@ -35,10 +35,16 @@ _NAME = re.compile(rb'"(?:process|thread)_name"')
 #: Processes that are devices, threads of theirs with work, and threads of other processes that are streams.
 _DEVICE = re.compile(
     r"(?:/device:)?(?:GPU|CUDA|ROCm|HIP)(?: device)?[ :#]*[\[(]?(?P<number>\d{1,4})(?!\w).*"
-    r"|(?:CUDA|HIP) (?:HW|device)\b.*|GPU"
+    r"|(?i:gpu|cuda|rocm|hip|xpu|device)[ :#]*(?P<number_alone>\d{1,4})"
+    r"|(?:CUDA|HIP) (?:HW|device)\b.*|GPU|CUDA|HIP|ROCm"
+    # models: NVIDIA A100-SXM4-80GB, Tesla V100 (0), AMD Instinct MI300X, Intel(R) Data Center GPU Max 1550, gfx942
+    r"|(?:NVIDIA |AMD |Intel(?:\(R\))? )*"
+    r"(?:Tesla|GeForce|Quadro|RTX|Instinct|Radeon|Arc|Data Center GPU|(?<=NVIDIA )G?[ABHLTV]\d+\w?)\b[^,]*"
+    r"|(?:[AHV]100|gfx\d[\da-f]{2,3})\b[^,]*"
 )
+_OF_MODEL = re.compile(r"(?:[\[(#]|device|agent)[ #:]*(?P<number>\d{1,4})[\])]?$", re.IGNORECASE)
 _NUMBERED = r"[\s#:\[]{0,8}(?P<number>\d{1,9})\b.*"
-_STREAM = re.compile(rf"(?:(?:CUDA|HIP|GPU) )?(?:stream|queue|channel){_NUMBERED}", re.IGNORECASE)
+_STREAM = re.compile(rf"(?:(?:CUDA|HIP|GPU|HSA|compute|command) )?(?:stream|queue|channel){_NUMBERED}", re.IGNORECASE)
 _WORK = re.compile(
     r"(?:compute|kernels?|memory|memcpy|memset|copy|copies|dma)(?: (?:engine|queue|stream))?\s*\d*", re.IGNORECASE
 )
@@ -83,8 +89,16 @@ def device_tracks(source: Source) -> DeviceTracks:
         elif stream := _OWN_STREAM.fullmatch(title):
             streams[pid, tid] = (int(stream["device"]) if stream["device"] else None, int(stream["number"]))
     with_work = [pid for pid in matches if any(pid == at for at, _ in work)]
-    devices = {pid: int(matches[pid]["number"] or place) for place, pid in enumerate(with_work)}
+    numbers = {pid: _number(matches[pid]) for pid in with_work}
+    devices = {pid: place if number is None else number for place, (pid, number) in enumerate(numbers.items())}
     return DeviceTracks(devices, work, streams)
+
+
+def _number(device: re.Match[str]) -> int | None:
+    """The number of a device by its name, None if that has none."""
+    of_model = _OF_MODEL.search(device[0])
+    number = device["number"] or device["number_alone"] or (of_model and of_model["number"])
+    return int(number) if number else None
 
 
 def _names(head: bytes) -> Iterator[tuple[int, int | None, str]]:
@@ -155,7 +169,7 @@ def _of_text(track: str) -> tuple[int, int | None] | None:
     stream = _STREAM.fullmatch(title)
     if device is None or not (stream or _WORK.fullmatch(title)):
         return None
-    return int(device["number"] or 0), int(stream["number"]) if stream else None
+    return _number(device) or 0, int(stream["number"]) if stream else None
 
 
 def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:

@@ -87,6 +87,7 @@ def test_a_comma_in_a_name_stays(name: str) -> None:
         *(("Time (in ms)", "time", "ms"), ("Latency (us/call)", "latency per call", "us"), ("ns/op", "per op", "ns")),
         *(("GPU ms total", "gpu total", "ms"), ("ms avg", "avg", "ms"), ("Wall time s", "wall time", "s")),
         *(("Total (us) (f64)", "total", "us"), ("Kernel (str)", "kernel", "")),
+        *(("begin_s", "begin", "s"), ("ts_s", "ts", "s"), ("friend_s", "friend s", ""), ("items_s", "items s", "")),
         *(("tokens/s", "tokens/s", ""), ("GB/s", "gb/s", ""), ("Calls", "calls", "")),
     ],
 )

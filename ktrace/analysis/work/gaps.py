@@ -229,6 +229,10 @@ HOST_CLASSES = {
 #: it takes so many, and either so many times as long as is usual.
 _LONG_SETUP, _LONG_LOAD, _TIMES_USUAL = 10_000_000, 1_000_000, 20
 
+#: Calls that create the context if they are the first: those that don't wait, copy, launch or load; and the last time.
+_CREATES = re.compile(r"(?:cuda|cu|hip)(?!\w*(?:Synchronize|Mem(?:cpy|set)|Launch|Wait))[A-Z]", re.A)
+_LAST = np.iinfo(np.int64).max
+
 _API, _RANGE = KINDS.index("api"), KINDS.index("range")
 
 
@@ -439,7 +443,8 @@ def calls_of_setup(work: Work, events: Events) -> Bools:
     """Which spans of a source set something up.
 
     These are calls that do nothing else, and those that are far longer than others of their name, and are the first of
-    these, or launch the first work of a kernel.
+    these, or launch the first work of a kernel. The first call of all creates the context, if no work runs before its
+    end: `cudaMalloc` takes 1.2 s then.
     """
     spans = work.gathered.spans.for_source(events.source)
     name, dur = spans["name"], spans["dur"]
@@ -451,6 +456,14 @@ def calls_of_setup(work: Work, events: Events) -> Bools:
         far_longer = alike[is_long[alike] & (dur[alike] >= _TIMES_USUAL * np.median(dur[alike]))]
         is_first = (spans["ts"][far_longer] == spans["ts"][alike].min()) & (dur[far_longer] >= _LONG_SETUP)
         once[far_longer] = is_first | loading[far_longer]
+    calls = np.flatnonzero(spans["kind"] == _API)
+    first = calls[np.argmin(spans["ts"][calls])] if len(calls) else 0
+    if (
+        len(calls)
+        and dur[first] >= _LONG_SETUP
+        and int(spans["ts"][first] + dur[first]) <= int(events.ts.min(initial=_LAST))
+    ):
+        once[first] |= work.gathered.spans.named(_CREATES.match)[name[first]]
     once |= work.gathered.spans.named(SETUP_CALL.search)[name]
     return once
 

@@ -61,6 +61,8 @@ class _View:
             self.names[base_name(shapes[shape]["name"])] += int(counts[shape])
         self.start: Int64 = np.sort(columns["ts"][kernels])
         self.total = int(columns["dur"][kernels].sum())
+        clocks = [one for one in gathered.catalog.of("clock") if one.key["source"] == source]
+        self.unix = {one.unix_offset for one in clocks} - {None}
         self.placed = gathered.spans_of[source], columns["ts"][kernels], columns["dur"][kernels]
 
     def is_of(self, other: _View) -> bool:
@@ -71,7 +73,8 @@ class _View:
             return False
         if self.tool == other.tool:  # in folders of their own they are called different runs
             runs = {source.rpartition("/")[0] for source in (self.source, other.source)}
-            return len(runs) == 1 and all(map(np.array_equal, self.placed, other.placed))
+            at_once = not self.unix or not other.unix or bool(self.unix & other.unix)
+            return at_once and len(runs) == 1 and all(map(np.array_equal, self.placed, other.placed))
         if abs(self.total - other.total) > _DURATIONS * max(self.total, other.total):
             return False
         apart = (self.start - self.start[0]) - (other.start - other.start[0])

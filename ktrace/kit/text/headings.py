@@ -103,7 +103,9 @@ _LEADING = re.compile(
     r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
 )
 _SECONDS = re.compile(
-    r"(.{0,60}(?:time|duration|elapsed|latency|total|sum|avg|average|mean|median|min|max))[\s_](s)", re.IGNORECASE
+    r"(.{0,60}(?:time|duration|elapsed|latency|total|sum|avg|average|mean|median|min|max"
+    r"|(?<![a-z])(?:begin|start|end|stop|dur|ts)))[\s_](s)",
+    re.IGNORECASE,
 )
 _REMARKED = re.compile(r"(.{0,60}[^\s_,]), ?(ns|us|µs|μs|ms|secs?|seconds?|s) (\([^()]{1,40}\))", re.IGNORECASE)
 _ALONE = re.compile(r"ns|us|µs|μs|ms|[num]?secs?|(?:nano|micro|milli)?seconds", re.IGNORECASE)

@@ -185,6 +185,14 @@ class Table:
         numbers = sum(figure(cell) is not None for cell in figures)
         return numbers > 0 and numbers * 2 >= len(figures)
 
+    def lacks_figures(self, pieces: Sequence[str]) -> bool:
+        """Whether a row between delimiters has a cell for each column, each figure of which says that it's missing."""
+        cells = [piece.strip() for piece in pieces]
+        is_row = (
+            isinstance(self.layout, Delimited) and len(cells) == len(self.headings) and bool(cells[self.name_column])
+        )
+        return is_row and all(cells[index] and is_missing(cells[index]) for index in self.measured)
+
     def is_whole(self, pieces: Sequence[str]) -> bool:
         """Whether a row has a cell for each column, a name that is a text, and figures wherever they belong."""
         cells = self.cells(pieces)
@@ -515,7 +523,8 @@ class _Scan:
             return _TableRows(pointed, more)
         if is_ellipsis(pieces):
             return _TableRows(pieces, more)
-        explicit = isinstance(table.layout, (Pipes, Markup)) and not self._interrupted
+        explicit = isinstance(table.layout, (Pipes, Markup)) or (self._takes_bare and table.lacks_figures(pointed))
+        explicit = explicit and not self._interrupted
         below = self._peek(ahead + more + 1) or ""
         is_heading = is_rule(below) and sum(map(bool, map(str.strip, pieces))) > 1
         is_heading = is_heading and ("|" not in below or len(table.layout.split(below) or ()) == len(pieces))

@@ -236,12 +236,54 @@ def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, plant: Plant
         assert not [one.code for one in summary.findings if taken and one.code.startswith(taken)]
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_wait_that_tells_how_late_the_clock_is_need_not_be_recorded(is_known: bool, tmp_path: Path) -> None:
+    rows = _late_clock(random.Random(2), [])
+    if is_known:
+        begin = max(row["ts"] for row in rows if row["kind"] == "api")
+        rows.append(host("cudaDeviceSynchronize", begin + 10_000, begin + 20_000))
+    (late,) = (one for one in made(tmp_path, rows).checks if one.code == "check.starts_late")
+    assert ("Record a synchronisation" in late.remedy) is not is_known
+
+
 def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
     rng = random.Random(3)
     summary = made(tmp_path, _device_not_recorded(rng, sound(rng)))
     assert failed(summary) == {"launches_lost"}
     assert summary.verdict[0].startswith("The input has no device work for 60 launches")
     assert not any(note.startswith("There is no device work") for note in summary.notes)
+
+
+@pytest.mark.parametrize(
+    ("launch", "nodes"), [("cudaGraphLaunch", True), ("hipGraphLaunch", False), ("cudaLaunchKernel", False)]
+)
+def test_most_work_lost_says_of_what_and_has_no_heaviest_kernel(launch: str, nodes: bool, tmp_path: Path) -> None:
+    rng = random.Random(4)
+    rows = sound(rng)
+    kept = {row["correlation"] for row in _kernels(rows)[::4]}
+    rows = [row for row in rows if row["kind"] != "kernel" or row["correlation"] in kept]
+    for row in rows:
+        if row["kind"] == "api" and row.get("correlation") and row["correlation"] not in kept:
+            row["name"] = launch
+    summary = made(tmp_path, rows)
+    (lost,) = (one for one in summary.checks if one.code == "check.launches_lost")
+    assert (", all of them of graphs: device" in sentence(lost)) is ("Graph" in launch)
+    assert ("--cuda-graph-trace=node" in lost.remedy) is nodes
+    assert not any(one.code.startswith(("heaviest", "busy")) for one in summary.findings)
+
+
+def test_the_input_whose_device_was_not_recorded_is_named(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    runs = [sound(rng) for _ in range(3)]
+    runs[1] = _device_not_recorded(rng, runs[1])
+    paths = []
+    for number, rows in enumerate(runs):
+        paths.append(written(tmp_path / f"rank{number}.jsonl", rows))
+        paths[-1].write_text(
+            paths[-1].read_text("utf-8").replace('"source": "run"', f'"source": "rank{number}"'), "utf-8"
+        )
+    (lost,) = (one for one in ktrace.summary(paths).checks if one.code == "check.launches_lost")
+    assert sentence(lost).startswith("60 of 180 launches have no kernel, all of them in rank1: device records")
 
 
 @pytest.mark.parametrize("share", [1.0, 0.1])
@@ -622,6 +664,12 @@ NVPROF = """==42== NVPROF is profiling process 42, command: ./app
             NVPROF.format("==42== Warning: Some profiling data are not recorded. Call cudaProfilerStop().\n"),
             {"records_dropped"},
         ),
+        (
+            NVPROF.format(
+                "==42== Warning: 512 records have invalid timestamps due to insufficient device buffer space.\n"
+            ),
+            {"records_dropped"},
+        ),
         ("======== Warning: nvprof is not supported on devices with compute capability 8.0.\n", {"profiler_failed"}),
         ("SKIPPED: run.sqlite does not contain CUDA trace data.\n", {"profiler_failed"}),
         (f"SKIPPED: run.sqlite does not contain CUDA Unified Memory data.\n\n{_stats(30_000, 10, 28_000)}", set()),
@@ -644,9 +692,10 @@ def test_calls_without_a_table_of_kernels(tmp_path: Path) -> None:
     assert failed(ktrace.summary(path)) == {"launches_lost"}
 
 
-def test_a_damaged_table_has_no_heaviest_kernel(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", ["softmax,1,?", "softmax,-,-", "softmax,N/A,n/a"])
+def test_a_damaged_table_has_no_heaviest_kernel(row: str, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    path.write_text("kernel,calls,total_ns\ngemm,2,1000\nsoftmax,1,?\nnorm,4,300\n", "utf-8")
+    path.write_text(f"kernel,calls,total_ns\ngemm,2,1000\n{row}\nnorm,4,300\n", "utf-8")
     summary = ktrace.summary(path)
     assert failed(summary) == {"rows_unreadable"}
     assert not any(one.code.startswith("heaviest") for one in summary.findings)

@@ -134,7 +134,7 @@ def test_what_the_host_waited_for_before_the_first_work_is_not_its_own(tmp_path:
     found = outside(summary_of(tmp_path, rows))
     assert found is not None
     assert (found.value, found.details["host_was_in"]) == (20_010_000, "read")
-    rows[0]["name"] = "hipGetDevice"
+    rows[0]["name"] = "roctxMarkA"
     found = outside(summary_of(tmp_path, rows))
     assert found is not None and found.value == 120_010_000
 
@@ -222,6 +222,30 @@ def test_the_first_call_of_a_name_may_set_something_up(tmp_path: Path) -> None:
             now += long + 20_000
         codes = {one.code: one.value for one in summary_of(tmp_path, rows).findings}
         assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == cause
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "is_setup"),
+    [
+        ("cudaMalloc", False, True),
+        ("cudaMalloc", True, False),
+        ("hipGetDeviceCount", False, True),
+        ("cudaMemcpy", False, False),
+    ],
+)
+def test_the_first_call_of_all_creates_the_context(name: str, before: bool, is_setup: bool, tmp_path: Path) -> None:
+    """One alone of its name, too; not one that copies, nor one after other calls."""
+    rows = [host("cudaStreamCreate", 0, 5_000)] if before else []
+    rows.append(host(name, 10_000, 1_200_010_000))
+    for number in range(1, 21):
+        now = 1_200_020_000 + number * 5_000
+        rows.append(host("cudaLaunchKernel", now, now + 4_000, number))
+        rows.append(
+            work("gemm", 1_200_030_000 + number * 1_001_000, 1_200_030_000 + number * 1_001_000 + 1_000_000, number)
+        )
+    codes = {one.code: one for one in summary_of(tmp_path, rows).findings}
+    assert ("outside" in codes) is not is_setup
+    assert (codes["heaviest.operation"].details.get("setup_ns") == 1_200_000_000) is is_setup
 
 
 @pytest.mark.parametrize("long", [400_000_000, 20_000_000_000])

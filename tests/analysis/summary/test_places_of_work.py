@@ -401,6 +401,20 @@ def test_a_file_that_is_given_twice_counts_once(
     assert ("Not counted: the device work of b, that of a once more, to the ns." in found.notes) is (counted == 3)
 
 
+@pytest.mark.parametrize("apart", [0, 3_000_000_000])
+def test_equal_work_at_another_unix_time_is_another_recording(apart: int, tmp_path: Path) -> None:
+    paths = []
+    for name, since in (("a", 0), ("b", apart)):
+        rows = [event(n, "kernel", "gemm", 100 * n, 50, pid=5, **GPU) for n in range(1, 4)]
+        paths.append(written(tmp_path, rows, f"{name}.jsonl"))
+        clock = {"entity": "clock", "facts": {"at_ns": 0, "unix_ns": 1_750_000_000_000_000_000 + since}}
+        fact = json.dumps({"record": "catalog", "source": "t", "id": 0, **clock})
+        paths[-1].write_text(f"{paths[-1].read_text()}{fact}\n".replace('"source": "t"', f'"source": "{name}"'))
+    found = ktrace.summary(paths)
+    assert found.count == (6 if apart else 3)
+    assert any(one.code == "check.inputs_apart" for one in found.checks) is bool(apart)
+
+
 @pytest.mark.parametrize(
     ("listed", "model"),
     [

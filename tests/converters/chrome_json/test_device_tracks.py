@@ -46,10 +46,15 @@ def work(path: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["GPU 0", "GPU 0: AMD MI300X", "/device:GPU:0", "CUDA HW (0000:1b:00.0)", "CUDA device 0", "GPU"]
+    "name",
+    [
+        *("GPU 0", "GPU 0: AMD MI300X", "/device:GPU:0", "CUDA HW (0000:1b:00.0)", "CUDA device 0", "GPU", "CUDA"),
+        *("cuda:0", "Device 0", "Tesla V100", "NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 4090 (0)", "gfx942"),
+        *("AMD Instinct MI300X [0]", "Intel(R) Data Center GPU Max 1550", "H100 80GB HBM3"),
+    ],
 )
 @pytest.mark.parametrize(
-    "streams", [("stream 7", "stream 8"), ("Stream #7(Kernel)", "Stream #8(Memcpy)"), ("Queue 7", "Queue 8")]
+    "streams", [("stream 7", "stream 8"), ("Stream #7(Kernel)", "HSA queue 8"), ("Queue 7", "Queue 8")]
 )
 def test_a_process_that_is_a_device(tmp_path: Path, name: str, streams: tuple[str, str]) -> None:
     views = [("gemm", 2, 90, 10, 20), ("step 1", 2, 91, 0, 90)]
@@ -70,6 +75,7 @@ def test_a_process_that_is_a_device(tmp_path: Path, name: str, streams: tuple[st
     ("process", "thread", "place"),
     [
         ("GPU 1", "stream 7", (1, 7)),
+        ("AMD Instinct MI300X (device 3)", "queue 0", (3, 0)),
         ("GPU", "kernels", (0, None)),
         ("GPU 1", "Steps", None),
         ("worker", "stream 7", None),
@@ -104,7 +110,15 @@ def test_threads_that_are_streams(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("process", "thread"),
-    [("GPU Process", "CrGpuMain"), ("GPU worker", "queue 3"), ("GPUs", "stream 7"), ("Device Manager", "queue 3")],
+    [
+        *(("GPU Process", "CrGpuMain"), ("GPU worker", "queue 3"), ("GPUs", "stream 7"), ("Device Manager", "queue 3")),
+        *(
+            ("NVIDIA DALI", "queue 3"),
+            ("AMD uProf", "stream 7"),
+            ("NVIDIA A100-SXM4-80GB", "feeder"),
+            ("devices", "queue 1"),
+        ),
+    ],
 )
 def test_other_processes_stay_what_they_are(tmp_path: Path, process: str, thread: str) -> None:
     path = document(tmp_path / "a.json", {1: "python", 2: process}, {(2, 70): thread, (2, 80): "stream reader"}, WORK)

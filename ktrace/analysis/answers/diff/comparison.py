@@ -37,7 +37,7 @@ from ktrace.analysis.answers.diff import (
 from ktrace.analysis.answers.summary.nature import COUNTED, is_other
 from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.questions.breakdown import SPOKEN_PARTS
-from ktrace.analysis.questions.checks import LACKS_WORK, check_of, failures
+from ktrace.analysis.questions.checks import LACKS_WORK, failures, taken_by
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.gaps import SPOKEN
@@ -129,7 +129,7 @@ class Diff(Framed):
 
     def is_taken(self, claim: str) -> bool:
         """Whether a failed check of a side takes the ground from findings of a code."""
-        return any(claim.startswith(check_of(one).takes) for side in (self.a, self.b) for one in failures(side.checks))
+        return any(claim.startswith(taken_by(one)) for side in (self.a, self.b) for one in failures(side.checks))
 
     @property
     def wall(self) -> Change | None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ktrace.analysis.answers.summary.nature import NATURES
 from ktrace.analysis.answers.summary.remedies import remedy
-from ktrace.analysis.questions.checks import check_of
+from ktrace.analysis.questions.checks import check_of, taken_by
 from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.questions.idle import IdleAnswer
 from ktrace.analysis.questions.memory.answer import MemoryAnswer
@@ -210,7 +210,7 @@ def _is_unknown(claim: str, checks: list[Finding]) -> bool:
 
 def _is_taken(code: str, summary: Figures) -> bool:
     """Whether a failed check takes findings of a code away."""
-    return any(code.startswith(check_of(one).takes) for one in summary.checks)
+    return any(code.startswith(taken_by(one)) for one in summary.checks)
 
 
 def _is_loss(one: Finding) -> bool:

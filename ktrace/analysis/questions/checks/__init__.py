@@ -201,14 +201,14 @@ CHECKS: dict[str, Check] = {
     "launches_lost": Check(
         "every launch has its work",
         lambda one: (
-            f"{_of(one)} launches have no kernel: device records are missing"
+            f"{_of(one)} launches have no kernel{_all_of(one)}: device records are missing"
             if one.value < (one.whole or 0)
             else f"The input has no device work for {_launches(one)}: it wasn't recorded, or is in another file"
         ),
         ("idle", "little", "outside", "exposed"),
         ("busy", "heaviest"),
-        "Record the device, too (torch.profiler: ProfilerActivity.CUDA, nsys --trace=cuda, larger buffers), or give "
-        "all files of the run.",
+        "Record the device, too (torch.profiler: ProfilerActivity.CUDA, nsys --trace=cuda, rocprofv3 --sys-trace, "
+        "larger buffers), or give all files of the run.",
     ),
     "graphs_whole": Check(
         "graphs are recorded by their nodes",
@@ -393,6 +393,12 @@ def _moved(one: Finding) -> str:
     return f"{said}; up to {brief(slack)} more is possible, judging by the calls that waited for the device"
 
 
+def _all_of(one: Finding) -> str:
+    """What all launches without work have in common: that they launch graphs, that they are in one input."""
+    graphs = ", all of them of graphs" if one.details.get("graphs") == one.value else ""
+    return f"{graphs}, {'and ' if graphs else ''}all of them in {one.subject['source']}" if one.subject else graphs
+
+
 def _launches(one: Finding) -> str:
     count = int(one.whole or 0)
     copies = int(_number(one, "copies"))
@@ -420,6 +426,13 @@ def failures(findings: Iterable[Finding]) -> list[Finding]:
 LACKS_WORK = tuple(
     PREFIX + one for one in ("launches_lost", "time_not_set", "records_dropped", "waits_for_nothing", "input_cut")
 )
+
+
+def taken_by(one: Finding) -> tuple[str, ...]:
+    """The beginnings of the codes that a failed check takes away; where most is lost, of those in doubt, too."""
+    check = check_of(one)
+    is_most = one.code in LACKS_WORK and one.whole is not None and one.whole / 2 < one.value < one.whole
+    return (*check.takes, *check.doubts) if is_most else check.takes
 
 
 def sentence(one: Finding) -> str:

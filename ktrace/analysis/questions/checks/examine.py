@@ -71,7 +71,9 @@ def examine(recording: Recording) -> list[Finding]:
         found = [one for one in found if one.code != _LITTLE]
     if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
         found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
-    remedies = of_profiler(_BY_PROFILER, _formats(recording)) or {}
+    remedies = dict(of_profiler(_BY_PROFILER, _formats(recording)) or {})
+    if f"{PREFIX}work_outlasts_wait" in codes:  # a synchronisation tells already how late the clock is
+        remedies["starts_late"] = "Record with a newer driver and profiler."
     found = [
         replace(one, remedy=one.remedy or remedies.get(one.code.removeprefix(PREFIX)) or check_of(one).remedy)
         for one in found
@@ -652,8 +654,9 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
     if recording.is_part:
         return
     unset = _left_out(recording)
-    lost = queued = launches = copies = 0
+    lost = queued = launches = copies = graphs = 0
     shown: list[Evidence] = []
+    lacking: dict[str, int] = {}
     for source in gathered.spans.sources:
         if source in gathered.unset or source in gathered.repeated:
             continue  # the work is there, without its time or in another source
@@ -677,10 +680,18 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
             copies += len(others)
             rows = missing = np.concatenate([rows, others])
         lost, launches = lost + len(missing), launches + len(rows)
+        lacking[source] = len(missing)
+        graphs += int(is_among(missing, _calls_named(spans, gathered, _GRAPH_LAUNCH.search)).sum()) if lost else 0
         shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
     if lost and lost >= PART * (launches - queued):
         figures = "launches", lost, "count", launches, "launches"
-        yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
+        where = [source for source, count in lacking.items() if count]
+        subject = {"source": where[0]} if len(where) == 1 < len(lacking) else {}
+        details = {"copies": copies} | ({"graphs": graphs} if graphs else {})
+        of_rocm = of_profiler(_BY_PROFILER, _formats(recording))
+        of_cuda = not of_rocm and shown[0].name.startswith("cu")
+        remedy = CHECKS["graphs_missing"].remedy if graphs == lost and of_cuda else ""
+        yield Finding(PREFIX + "launches_lost", *figures, subject, None, details, shown, remedy=remedy)
     elif queued >= _MANY * launches and queued:
         yield Finding(PREFIX + "queued_at_end", "launches", queued, "count", launches, "launches")
 
@@ -734,7 +745,9 @@ _FORBIDDEN = "ERR_NVGPUCTRPERM"
 
 #: A warning of a profiler that tells of lost records.
 _DROPPED = re.compile(
-    r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|are)? ?full|discard|incomplete|data are not recorded", re.I
+    r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|are)? ?full|discard|incomplete|insufficient|"
+    r"data are not recorded",
+    re.I,
 )
 
 
