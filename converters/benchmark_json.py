@@ -60,10 +60,10 @@ def _measured(value: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]
     for state in states if isinstance(states, list) else ():
         if isinstance(state, dict):
             axes = _values(state.get("axis_values"), "name", "value")
-            found = {tag: _values(data, "name", "value").get("value") for tag, data in _tagged(state)}
+            measures = {tag: _values(data, "name", "value").get("value") for tag, data in _tagged(state)}
             named = " ".join(f"{axis}={at}" for axis, at in axes.items())
-            columns = {"avg": _ns(found.get(_GPU)), "count": _count(found.get(_SAMPLES))}
-            args = {"cpu_ns": cpu} if (cpu := _ns(found.get(_CPU))) is not None else {}
+            columns = {"avg": _ns(measures.get(_GPU)), "count": _count(measures.get(_SAMPLES))}
+            args = {"cpu_ns": cpu} if (cpu := _ns(measures.get(_CPU))) is not None else {}
             device = _count(state.get("device"))
             yield "kernel", f"{name} [{named}]" if named else name, columns | {"device": device, "args": args}
 
@@ -95,8 +95,8 @@ def _ns(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int | None:
-    found = number(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
-    return int(found) if found is not None and found.is_finite() and 0 <= found < 1 << 62 else None
+    parsed = number(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    return int(parsed) if parsed is not None and parsed.is_finite() and 0 <= parsed < 1 << 62 else None
 
 
 FORMAT = Format(

@@ -60,10 +60,10 @@ class _Cells:
 
     def name(self, *words: str) -> str:
         """Those of some cells that have a text, as a name; sizes of a product are one word."""
-        found = [word for word in words if self.texts.get(word) and not is_missing(self.texts[word])]
-        self._taken.update(found)
-        text = " ".join("x" * (word in ("n", "k")) + self.texts[word] for word in found)
-        return text.replace(" x", "x") if {"m", "n"} <= set(found) else text
+        headings = [word for word in words if self.texts.get(word) and not is_missing(self.texts[word])]
+        self._taken.update(headings)
+        text = " ".join("x" * (word in ("n", "k")) + self.texts[word] for word in headings)
+        return text.replace(" x", "x") if {"m", "n"} <= set(headings) else text
 
     def time(self, word: str, unit: str = "") -> float | None:
         """The time in a cell in ns; None without one."""
@@ -112,8 +112,8 @@ def _nvbench(cells: _Cells) -> Iterator[Measured]:
     """The GPU time is the mean of the samples; a title, or a column, says the benchmark and the device."""
     words = list(cells.texts)
     place: dict[str, Any] = {"device": cells.count("device")} if "device" in cells.texts else {}
-    if cells.titles and (found := _DEVICE.fullmatch(cells.titles[-1])):
-        place = {"device": int(found["device"])}
+    if cells.titles and (match := _DEVICE.fullmatch(cells.titles[-1])):
+        place = {"device": int(match["device"])}
     title = next((title for title in reversed(cells.titles) if not _DEVICE.fullmatch(title)), "")
     benchmark = cells.name("benchmark") or title
     axes = [word for word in words[: words.index("samples")] if word not in _NO_AXES]
@@ -125,8 +125,8 @@ def _nvbench(cells: _Cells) -> Iterator[Measured]:
 def _pytest(cells: _Cells) -> Iterator[Measured]:
     unit = cells.units["name"]
     figures = {"avg": "mean", "min": "min", "max": "max", "median": "median", "stddev": "stddev"}
-    found = {name: cells.time(word, unit) for name, word in figures.items() if word in cells.texts}
-    yield "metric", cells.name("name"), found | {"count": cells.count("rounds")}
+    times = {name: cells.time(word, unit) for name, word in figures.items() if word in cells.texts}
+    yield "metric", cells.name("name"), times | {"count": cells.count("rounds")}
 
 
 def _batched(cells: _Cells) -> Iterator[Measured]:
@@ -209,8 +209,8 @@ _COLD = re.compile(r"Pass: Cold: (?P<time>\d{1,12}(?:\.\d{1,9})?)ms GPU, .{0,120
 
 def _words(headings: Sequence[Heading]) -> list[tuple[str, str]]:
     """The headings without their units, and the units."""
-    found = [_HEADING.fullmatch(_BEFORE.sub("", head.text.strip(), count=1)) for head in headings]
-    return [(one["word"], one["unit"] or one["bare"] or "") if one else ("", "") for one in found]
+    match = [_HEADING.fullmatch(_BEFORE.sub("", head.text.strip(), count=1)) for head in headings]
+    return [(one["word"], one["unit"] or one["bare"] or "") if one else ("", "") for one in match]
 
 
 def tool_of(headings: Sequence[Heading]) -> Tool | None:
@@ -313,32 +313,32 @@ class _Reading:
         self._repeats = self._repeats or line == "Winner:"
         if self._logged(line):
             return
-        if found := _ELAPSED.fullmatch(line):
+        if match := _ELAPSED.fullmatch(line):
             following = self._lines.peek() or ""
             if following.startswith("stats: ") and "not implemented" not in following:
                 self._lines.became("folded")  # the table below has the time, too
                 return
             self.flush()
-            ns = nanoseconds(Decimal(found["time"]), "ms")
-            name = found["name"] + (", wall-clock" if found["wall"] else "")
-            self._waiting = "metric", name, {"avg" if found["mean"] else "total": float(ns or 0), "args": {}}
+            ns = nanoseconds(Decimal(match["time"]), "ms")
+            name = match["name"] + (", wall-clock" if match["wall"] else "")
+            self._waiting = "metric", name, {"avg" if match["mean"] else "total": float(ns or 0), "args": {}}
             self._lines.used()
-        elif self._waiting and (found := _SOLUTION.fullmatch(line)):
-            self._waiting[2]["args"][found["key"]] = plain(found["value"])
+        elif self._waiting and (match := _SOLUTION.fullmatch(line)):
+            self._waiting[2]["args"][match["key"]] = plain(match["value"])
             self._lines.became("folded")
-        elif found := _PRETTY.fullmatch(text.text):
-            self._pretty(found["operation"] or "", found["runtime"] or "")
+        elif match := _PRETTY.fullmatch(text.text):
+            self._pretty(match["operation"] or "", match["runtime"] or "")
 
     def _logged(self, line: str) -> bool:
         """Keeps what a line of nvbench's log says, until it is known whether a table says it, too."""
-        if found := _RUN.fullmatch(line):
-            self._run = found
+        if match := _RUN.fullmatch(line):
+            self._run = match
             self._lines.structure()
-        elif self._run and (found := _COLD.fullmatch(line)):
-            run, ns = self._run, nanoseconds(Decimal(found["time"]), "ms")
+        elif self._run and (match := _COLD.fullmatch(line)):
+            run, ns = self._run, nanoseconds(Decimal(match["time"]), "ms")
             device = {"device": int(run["device"])} if run["device"] else {}
             name = run["name"] + (f" [{run['axes']}]" if run["axes"] else "")
-            self._log.append((name, device | {"avg": float(ns or 0), "count": int(found["samples"])}))
+            self._log.append((name, device | {"avg": float(ns or 0), "count": int(match["samples"])}))
             self._run = None
             self._lines.defer()
         else:

@@ -108,8 +108,8 @@ _ENDINGS = {
 
 def unread(sample: Sample) -> Match | None:
     """NEAR with the name of the tool and an alternative, for a file that ktrace recognises but can't read yet."""
-    found = _known(sample)
-    return Match(Score.NEAR, f"is {found[0]}, which ktrace can't read yet", found[1]) if found else None
+    entry = _known(sample)
+    return Match(Score.NEAR, f"is {entry[0]}, which ktrace can't read yet", entry[1]) if entry else None
 
 
 def _known(sample: Sample) -> tuple[str, str] | None:
@@ -120,7 +120,7 @@ def _known(sample: Sample) -> tuple[str, str] | None:
         if (kind.begin is None or kind.begin.match(head)) and all(sign.search(head) for sign in kind.signs):
             return kind.what, kind.remedy
     if sample.text is None:
-        return next((known for ending, known in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
+        return next((tool for ending, tool in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
     return None
 
 

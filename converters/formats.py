@@ -100,6 +100,7 @@ def listed() -> str:
             if one.name in FUNCTIONS and not isinstance(value, str):
                 value = _place(name, value)
             given.append(f"{one.name}=Score.{value.name}" if isinstance(value, Score) else f"{one.name}={_text(value)}")
+        given.append(f"group={_text('; '.join(group for group, modules in GROUPS.items() if name in modules.split()))}")
         lines.append(f"    Format({', '.join(given)}),\n")
     return f"{_HEAD}{''.join(lines)})\n# fmt: on\n"
 

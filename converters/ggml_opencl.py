@@ -90,8 +90,8 @@ def add_kernels(lines: Lines, rows: RowBuilder, report: Report) -> Iterator[Batc
 def _headings(text: str) -> list[str]:
     """The headings in lower case, with one blank between words; empty if the line has none of a duration."""
     headings = [_HEADING.sub(" ", cell.strip().lower()) for cell in text.split(",")]
-    known = _NAMES in headings and headings[0] == _TENSOR and len(set(headings)) == len(headings)
-    return headings if known and not set(_DURATIONS).isdisjoint(headings) else []
+    is_table = _NAMES in headings and headings[0] == _TENSOR and len(set(headings)) == len(headings)
+    return headings if is_table and not set(_DURATIONS).isdisjoint(headings) else []
 
 
 def _add_columns(cells: dict[str, str], rows: RowBuilder) -> tuple[str, str] | None:

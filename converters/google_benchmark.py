@@ -47,8 +47,8 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for one of the outputs."""
     text = sample.text or ""
     if sample.is_json:
-        known = '"benchmarks"' in text and '"real_time"' in text and '"time_unit"' in text
-        return Match(Score.DIALECT, "has benchmarks with real_time and time_unit") if known else None
+        is_benchmark = '"benchmarks"' in text and '"real_time"' in text and '"time_unit"' in text
+        return Match(Score.DIALECT, "has benchmarks with real_time and time_unit") if is_benchmark else None
     for line, words in likely_lines(sample, ("benchmark ", _CSV)):
         if _HEADINGS.fullmatch(words.rstrip()) or words.startswith(_CSV):
             return Match(Score.DIALECT, f"has the headings of Google Benchmark (line {line})")

@@ -107,24 +107,26 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of one table after the other. Raises DamagedInput for a database without events."""
     with opened(source, conversion) as database:
         database.declare(whole=_WHOLE, texts=_TEXTS)
-        tables = {name: own for name in _READERS for own in database.like(name)[:1]}
+        tables = {name: spelling for name in _READERS for spelling in database.like(name)[:1]}
         if "events" not in tables:
             raise DamagedInput("has no table of events", path=source.path, remedy="leave out --from")
-        ids = first_ids(database, [(own, 5 if name == "system_snapshots" else 1) for name, own in tables.items()])
+        ids = first_ids(
+            database, [(spelling, 5 if name == "system_snapshots" else 1) for name, spelling in tables.items()]
+        )
         names = _Names(database)
-        for name, own in tables.items():
-            for block in database.blocks(own, conversion.batch_rows):
-                yield from _READERS[name](block, ids[own], names, conversion)
+        for name, spelling in tables.items():
+            for block in database.blocks(spelling, conversion.batch_rows):
+                yield from _READERS[name](block, ids[spelling], names, conversion)
         rows = RowBuilder(conversion, first_id=0)
         rows.tool_and_clock("Ingero", "unix")
-        listed = [own for name in _FACTS for own in database.like(name)[:1]]
-        for own in listed:
-            for block in database.blocks(own, conversion.batch_rows):
+        listed = [spelling for name in _FACTS for spelling in database.like(name)[:1]]
+        for spelling in listed:
+            for block in database.blocks(spelling, conversion.batch_rows):
                 _add_facts(block, rows)
                 conversion.report.used(len(block), outcome="catalog")
                 yield from rows.ready()
         yield from rows.rest()
-        beside = (own for name in _BESIDE for own in database.like(name))
+        beside = (spelling for name in _BESIDE for spelling in database.like(name))
         database.report_others((*tables.values(), *listed, *beside))
 
 
@@ -324,7 +326,7 @@ def _waits(block: Block, ids: FirstId, names: _Names, conversion: Conversion) ->
         metric="off-CPU time",
         unit="ns",
         table=1,
-        **{name: block.take(own) for name, own in columns.items()},
+        **{name: block.take(spelling) for name, spelling in columns.items()},
         **(names.containers(cgroups) if cgroups is not None else {}),
     )
 

@@ -213,8 +213,8 @@ def _durations(test: dict[str, Any]) -> dict[str, Any]:
         return {}
     took: dict[str, Any] = {"avg": float(avg), "stddev": None if stddev is None else float(stddev)}
     samples = test.get("samples_ns")
-    if isinstance(samples, list) and samples and None not in (known := [_to_int_or_none(one) for one in samples]):
-        whole = [one for one in known if one is not None]
+    if isinstance(samples, list) and samples and None not in (times := [_to_int_or_none(one) for one in samples]):
+        whole = [one for one in times if one is not None]
         took |= {"count": len(whole), "total": float(sum(whole)), "min": float(min(whole)), "max": float(max(whole))}
     return took
 

@@ -124,8 +124,8 @@ def _start(figures: dict[str, Any], prefix: str, *, is_call: bool) -> int | None
     times = _member(figures, "event_trace_ts")
     channels = [*_list(times, "kernel_events"), *(_member(one, "event_trace_ts") for one in _list(figures, "events"))]
     begins = [_to_int_or_none(one.get("kernel_start_ts")) for one in channels if isinstance(one, dict) and not is_call]
-    known = [begin for begin in begins if begin]
-    return min(known) if known else _to_int_or_none(times.get(f"{prefix}_start_ts")) or None
+    begins_set = [begin for begin in begins if begin]
+    return min(begins_set) if begins_set else _to_int_or_none(times.get(f"{prefix}_start_ts")) or None
 
 
 def _list(holder: dict[str, Any], key: str) -> list[Any]:

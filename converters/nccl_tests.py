@@ -23,12 +23,14 @@ def _both(columns: Columns) -> list[Columns]:
     args = columns.pop("args")
     rows = []
     for mark, place in (("out", "out-of-place"), ("in", "in-place")):
-        own = {name.removeprefix(f"{mark}_"): value for name, value in args.items() if name.startswith(f"{mark}_")}
-        if not own:
+        figures = {name.removeprefix(f"{mark}_"): value for name, value in args.items() if name.startswith(f"{mark}_")}
+        if not figures:
             continue
         shared = {name: value for name, value in args.items() if not name.startswith(("out_", "in_"))}
         name = f"{place} {columns['bytes']} B"
-        rows.append(columns | {"name": name, "avg": float(own.pop("time")) * 1000, "unit": "ns", "args": shared | own})
+        rows.append(
+            columns | {"name": name, "avg": float(figures.pop("time")) * 1000, "unit": "ns", "args": shared | figures}
+        )
     return rows
 
 

@@ -159,9 +159,9 @@ def _device_work(columns: dict[str, pa.Array], rows: int) -> None:
         column = columns.pop(member, None)
         if column is None:
             continue
-        known = pc.if_else(pc.less(column, 0), None, column)
-        if known.null_count < rows:
-            columns["pid" if member == "pid" else "args.$tid"] = known
+        durations = pc.if_else(pc.less(column, 0), None, column)
+        if durations.null_count < rows:
+            columns["pid" if member == "pid" else "args.$tid"] = durations
     for key in DIMENSIONS:  # -1: a copy has none
         if pa.types.is_integer(getattr(columns.get(f"args.{key}"), "type", pa.null())):
             del columns[f"args.{key}"]
@@ -179,9 +179,9 @@ def _device_work(columns: dict[str, pa.Array], rows: int) -> None:
 def _directions(columns: dict[str, pa.Array]) -> None:
     """Fills the direction of copies, which CUDA has in the name and ROCm in an argument."""
     directions = _texts(columns["name"], direction)
-    known = _texts(columns.get(_DIRECTION), direction)
-    if known is not None:
-        directions = known if directions is None else pc.coalesce(known, directions)
+    from_column = _texts(columns.get(_DIRECTION), direction)
+    if from_column is not None:
+        directions = from_column if directions is None else pc.coalesce(from_column, directions)
     if directions is not None:
         copies = pc.equal(encoded(columns["kind"]).dictionary_decode(), "memcpy")
         columns["copy_kind"] = pc.if_else(copies, directions, None)

@@ -164,18 +164,18 @@ def _columnated(text: str, headings: list[str], widths: list[int]) -> list[str] 
 
 def _add_cells(cells: dict[str, str], rows: RowBuilder) -> str | None:
     """Adds a kernel of a table; returns what is wrong with it."""
-    known = {heading: cell for heading, cell in cells.items() if cell not in _NO_VALUE}
-    took = _number(known.pop("Sil(ns)", ""))
+    given = {heading: cell for heading, cell in cells.items() if cell not in _NO_VALUE}
+    took = _number(given.pop("Sil(ns)", ""))
     if type(took) is not int or not 0 <= took < _LIMIT:
         return "no time in Sil(ns)"
-    name = known.pop("Kernel", None) or known.get("Op") or known.get("Module") or "?"
-    columns: dict[str, Any] = {"layer": known.pop("Layer", None)}
+    name = given.pop("Kernel", None) or given.get("Op") or given.get("Module") or "?"
+    columns: dict[str, Any] = {"layer": given.pop("Layer", None)}
     for key in ("Grid", "Block"):
-        parts = [_number(part) for part in known.get(key, "").split(",")]
+        parts = [_number(part) for part in given.get(key, "").split(",")]
         if _is_extent(parts):
-            del known[key]
+            del given[key]
             columns |= _extent(key.lower(), parts)
-    args = {key: cell if key in ("SeqId", "AltSeqId") else _number(cell) for key, cell in known.items()}
+    args = {key: cell if key in ("SeqId", "AltSeqId") else _number(cell) for key, cell in given.items()}
     columns |= {key.lower(): number for key in ("Device", "Stream") if (number := _ordinal(args, key)) is not None}
     _kernel(rows, name, took, args=args, **columns)
     return None

@@ -148,10 +148,10 @@ class _Profile(LineReader):
             self._lines.skip("bad-record", "no number")
             return
         scale = _TIMES.get(unit.lower())
-        known = "ns" if scale else _UNITS.get(unit.lower(), unit)
+        base = "ns" if scale else _UNITS.get(unit.lower(), unit)
         figure = float(quantity.number * (scale or 1))
-        columns: dict[str, Any] = {"unit": known, "run": self._graph}
-        if is_operator and (scale or known == "cycle"):
+        columns: dict[str, Any] = {"unit": base, "run": self._graph}
+        if is_operator and (scale or base == "cycle"):
             operator = _OPERATOR.fullmatch(name)
             args = {"op_id": int(operator["id"])} | args if operator else args
             name = operator["name"] if operator else name
@@ -160,7 +160,7 @@ class _Profile(LineReader):
         elif scale:
             self._rows.summary("metric", name, total=figure, count=1, args=args, **columns)
         else:
-            metric = "cycles" if known == "cycle" else known
+            metric = "cycles" if base == "cycle" else base
             self._rows.summary("metric", name, metric=metric, value=figure, args=args, **columns)
         self._lines.used()
 

@@ -114,9 +114,9 @@ class _Reading:
         rows = self._database.rows("compute_metric_definition", *columns)
         counts = Counter(row[1] for row in rows)
         metrics = {}
-        for key, own, number, description, *titles, spelled in rows:
-            name = _text(own) or "[no name]"
-            if counts[own] > 1:
+        for key, title, number, description, *titles, spelled in rows:
+            name = _text(title) or "[no name]"
+            if counts[title] > 1:
                 name = f"{number} {name}"
             unit = _UNITS.get(spelled, _text(spelled))
             scope = list(dict.fromkeys(filter(None, map(_text, titles))))

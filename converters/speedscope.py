@@ -263,15 +263,15 @@ class _Reading:
 
     def _stack(self, stack: tuple[int, ...]) -> tuple[str, tuple[str, ...]]:
         """The name of the innermost frame, and the texts of all."""
-        known = self._known.get(stack)
-        if known is None:
+        names = self._known.get(stack)
+        if names is None:
             self._held += len(stack)
             if self._held > _HELD:
                 self._known.clear()
                 self._held = 0
             name = self._frames[stack[-1]].name if stack else NO_STACK
-            known = self._known[stack] = name, tuple(self._frames[number].text for number in stack)
-        return known
+            names = self._known[stack] = name, tuple(self._frames[number].text for number in stack)
+        return names
 
 
 def _frame(frame: Any) -> _Frame:

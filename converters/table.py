@@ -257,15 +257,15 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
         fields["percent"] = shares[0]
     elif "percent" not in fields and (proven := _proven_shares(headings, fields, times, below)):
         named = {fields[field] for field in ("total", "value", "avg") if field in fields} & times
-        own = proven if len(proven) == 1 or not named else _proven_shares(headings, fields, named, below)
-        fields |= {"percent": own[0]} if len(own) == 1 else {}
+        share_columns = proven if len(proven) == 1 or not named else _proven_shares(headings, fields, named, below)
+        fields |= {"percent": share_columns[0]} if len(share_columns) == 1 else {}
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     spans = times | _ranges(headings, rows)
     is_choice = _is_choice(headings[name]) or any(map(_is_speedup, headings)) or _are_devices(headings, spans)
     is_choice = is_choice and not fields.keys() & {"count", "percent"}
-    if is_choice and len(spans) > 1 and (found := variants(headings, spans, below, name)):
-        return found
+    if is_choice and len(spans) > 1 and (choice := variants(headings, spans, below, name)):
+        return choice
     figures = _figures_of(headings, dict(fields), times, below)
     if figures is None or _is_one_of_parts(headings, figures, spans):
         return variants(headings, spans, below, name, (figures or {}).get("total")) or figures
@@ -343,7 +343,7 @@ def _has_shares(head: Heading, first: Sequence[str], index: int) -> bool:
 def _proven_shares(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below) -> list[int]:
     """The columns of percentages, whatever they are called, that are in proportion to a time."""
     percent = [head.unit == "%" or _has_percent(below.first, index) for index, head in enumerate(headings)]
-    free = [index for index, found in enumerate(percent) if found and index not in fields.values()]
+    free = [index for index, is_share in enumerate(percent) if is_share and index not in fields.values()]
     rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])] if free else []
     columns = {index: [figure(row[index]) for row in rows] for index in free}
     lengths = [[_ns(headings, row, index) for row in rows] for index in times]
@@ -372,9 +372,9 @@ def _figures_of(
     stems = {_stem(headings[index]) for index in free if len(_statistics(headings[index])) == 1}
     if len(stems - {frozenset()}) > 1 or _are_repeated(headings[index] for index in times):
         return None  # statistics of several things: `TTFT mean`, `TPOT median`
-    known = [_statistics(headings[index]) for index in sorted(times)]
+    statistics = [_statistics(headings[index]) for index in sorted(times)]
     places = {_on_device(headings[index]) for index in times}
-    if known == [["avg"]] * len(known) and places >= {-1, 1} and not fields.keys() & _PARTS_OF_RUN:
+    if statistics == [["avg"]] * len(statistics) and places >= {-1, 1} and not fields.keys() & _PARTS_OF_RUN:
         return None  # averages of several things: `GPU ms/tok`, `host ms/tok`
     for index in free:
         figures = _statistics(headings[index])
@@ -479,12 +479,12 @@ def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[i
     rest = {field: index for field, index in fields.items() if field != chosen}
     if products and "avg" not in rest and _are_shares(shares, products):
         return rest | {"avg": fields[chosen]}
-    known = {rest[field] for field in (*FIGURES, "count") if field in rest}
-    others = [index for index, times in columns.items() if index not in known and _are_shares(shares, times)]
+    used = {rest[field] for field in (*FIGURES, "count") if field in rest}
+    others = [index for index, times in columns.items() if index not in used and _are_shares(shares, times)]
     if len(others) == 1:
         return rest | {"total": others[0]}
     numbers = (_numbers(rows, index) for index in range(len(headings)) if index not in (*columns, fields["percent"]))
-    are_of_numbers = any(_are_shares(shares, found) for found in numbers)  # of calls or bytes, say
+    are_of_numbers = any(_are_shares(shares, column) for column in numbers)  # of calls or bytes, say
     return {field: index for field, index in fields.items() if field != "percent"} if are_of_numbers else fields
 
 
@@ -544,7 +544,7 @@ def _may_be_heading(head: Heading) -> bool:
     )
 
 
-def _names_column(headings: Sequence[Heading], below: Below, times: set[int], known: int | None = None) -> int | None:
+def _names_column(headings: Sequence[Heading], below: Below, times: set[int], name: int | None = None) -> int | None:
     """Returns the column of names that the cells show: texts, as distinct as any, in a table with times.
 
     `known` is a column whose heading says so, but not its cells. None if there is no such column.
@@ -553,12 +553,12 @@ def _names_column(headings: Sequence[Heading], below: Below, times: set[int], kn
     are_times = any(map(_says_time, (headings[index] for index in times)))
     are_times = are_times or (below.is_drawn and any(_are_all_times(rows, index, headings[index]) for index in times))
     if not are_times or any(figure(head.text) for head in headings if head.text):
-        return known
+        return name
     columns = [[row[index].strip() for row in rows if index < len(row)] for index in range(len(headings))]
     texts = {index: cells for index, cells in enumerate(columns) if index not in times and _are_texts(cells)}
     names = max(texts, key=lambda index: (len(set(texts[index])), -index), default=None)
     if names is None or (len(rows) > 2 and len(set(texts[names])) == 1):  # `yes` in each row
-        return known
+        return name
     return names
 
 
@@ -607,31 +607,31 @@ def _timeline(
     headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below
 ) -> dict[str, int] | None:
     """The fields of a table of events: those of a name, of times with units, and of places."""
-    found = _TIMELINE.match(headings)
-    if found is None or "count" in fields:
+    match = _TIMELINE.match(headings)
+    if match is None or "count" in fields:
         return None
-    found = {field: index for field, index in found.items() if index in times}
-    if found.keys() >= {"start", "dur", "end"} and _is_stamp(headings, found, below):
-        others = [index for index in sorted(times - set(found.values())) if headings[index].key in _LENGTHS_BESIDE_TIME]
-        del found["dur"]
-        found |= {"dur": others[0]} if others else {}
-    if "start" not in found:
+    match = {field: index for field, index in match.items() if index in times}
+    if match.keys() >= {"start", "dur", "end"} and _is_stamp(headings, match, below):
+        others = [index for index in sorted(times - set(match.values())) if headings[index].key in _LENGTHS_BESIDE_TIME]
+        del match["dur"]
+        match |= {"dur": others[0]} if others else {}
+    if "start" not in match:
         return None
-    if not found.keys() & {"dur", "end"}:
-        lengths = [index for index in times - set(found.values()) if not _OTHER & _words(headings[index])]
+    if not match.keys() & {"dur", "end"}:
+        lengths = [index for index in times - set(match.values()) if not _OTHER & _words(headings[index])]
         if len(lengths) != 1:
             return None
-        found["dur"] = lengths[0]
+        match["dur"] = lengths[0]
     places = {f: i for f, i in (_PLACES.match(headings) or {}).items() if not is_time(headings[i].unit)}
-    return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | found
+    return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | match
 
 
-def _is_stamp(headings: Sequence[Heading], found: Mapping[str, int], below: Below) -> bool:
+def _is_stamp(headings: Sequence[Heading], fields: Mapping[str, int], below: Below) -> bool:
     """Whether a column `Time` beside starts and ends is a time stamp: its cells aren't the ends less the starts."""
-    if headings[found["dur"]].key not in ("time", "timestamp"):
+    if headings[fields["dur"]].key not in ("time", "timestamp"):
         return False
     for row in below:
-        start, dur, end = (_ns(headings, row, found[field]) for field in ("start", "dur", "end"))
+        start, dur, end = (_ns(headings, row, fields[field]) for field in ("start", "dur", "end"))
         if start is not None and dur is not None and end is not None:
             return abs(end - start - dur) > max(abs(dur) / 100, Decimal(1))
     return True
@@ -755,8 +755,8 @@ def _lines_with_units(sample: Sample) -> Iterator[int]:
     """Yields the numbers of the lines with a unit of time, from 1."""
     text, at = sample.text or "", 0
     starts = sample.line_starts
-    while found := _TIME.search(text, at):
-        number = bisect_right(starts, found.start())
+    while match := _TIME.search(text, at):
+        number = bisect_right(starts, match.start())
         if number > len(sample.lines):  # it may be cut
             return
         yield number
@@ -850,7 +850,7 @@ def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    apart = _apart(source.sample())
+    of_runs = _apart(source.sample())
     tree = TimeTree(rows, [])
     above: tuple[int, float] | None = None  # a line that states what the table below it takes of the recording
     for item in read_tables(lines, recognise, bare=True):
@@ -862,7 +862,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 rows.summary("total", "total", scope=item.scope, table=item.ordinal, unit="ns", total=above[1])
         elif isinstance(item, Row):
             row = _without_shares(item) if above else item
-            if problem := _add(_of_run(row) if item.table.line in apart else row, rows, conversion, tree):
+            if problem := _add(_of_run(row) if item.table.line in of_runs else row, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
@@ -924,8 +924,8 @@ def _without_shares(row: Row) -> Row:
 
 def _of_trace(text: str) -> float | None:
     """What a line above a table says that all of its rows take, in ns, beside their share of the recording."""
-    found = _OF_TRACE.search(text)
-    time = nanoseconds(Decimal(found[1]), found[2]) if found else None
+    match = _OF_TRACE.search(text)
+    time = nanoseconds(Decimal(match[1]), match[2]) if match else None
     return None if time is None else float(time)
 
 
@@ -941,12 +941,12 @@ def _apart(sample: Sample) -> frozenset[int]:
     counts and shares, take as much as another one takes as a whole: passes, and operations of one. Or all of their rows
     take what those of one above them do: the same work by other names.
     """
-    found: dict[int, list[Row]] = {}
+    rows_by_table: dict[int, list[Row]] = {}
     for item in islice(read_tables(SampleLines(sample.lines), recognise, bare=True), _ALL_COMPARED):
-        if isinstance(item, Row) and len(rows := found.setdefault(item.table.line, [])) <= _MOST_COMPARED:
+        if isinstance(item, Row) and len(rows := rows_by_table.setdefault(item.table.line, [])) <= _MOST_COMPARED:
             rows.append(item)
-    tables = {line: rows for line, rows in found.items() if len(rows) <= _MOST_COMPARED}
-    return _of_runs(tables) | _of_passes(tables) | _of_same(tables) if len(found) > 1 else frozenset()
+    tables = {line: rows for line, rows in rows_by_table.items() if len(rows) <= _MOST_COMPARED}
+    return _of_runs(tables) | _of_passes(tables) | _of_same(tables) if len(rows_by_table) > 1 else frozenset()
 
 
 def _of_runs(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
@@ -954,14 +954,16 @@ def _of_runs(tables: Mapping[int, Sequence[Row]]) -> frozenset[int]:
     names: dict[tuple[str, ...], dict[int, set[str]]] = {}
     for line, rows in tables.items():
         headings = tuple(head.text for head in rows[0].table.headings)
-        own = {name for row in rows if not is_total(name := row.text("name"))}
-        names.setdefault(headings, {})[line] = own
-    often = {headings: Counter(chain.from_iterable(own.values())) for headings, own in names.items()}
+        names_of_table = {name for row in rows if not is_total(name := row.text("name"))}
+        names.setdefault(headings, {})[line] = names_of_table
+    often = {
+        headings: Counter(chain.from_iterable(names_of_table.values())) for headings, names_of_table in names.items()
+    }
     return frozenset(
         line
         for headings, alike in names.items()
-        for line, own in alike.items()
-        if own and 2 * sum(often[headings][name] > 1 for name in own) >= len(own)
+        for line, names_of_table in alike.items()
+        if names_of_table and 2 * sum(often[headings][name] > 1 for name in names_of_table) >= len(names_of_table)
     )
 
 
@@ -1002,8 +1004,8 @@ def _plain_times(rows: Sequence[Row]) -> list[float]:
 
 def _least_time(figures: Figures) -> float:
     """The least time of a row that isn't a deviation, in ns; 0 without one."""
-    known = figures.columns
-    times = [known[field] for field in _MEASURES if field in known] if known.get("unit") == "ns" else []
+    columns = figures.columns
+    times = [columns[field] for field in _MEASURES if field in columns] if columns.get("unit") == "ns" else []
     return min(times, default=0.0)
 
 
@@ -1040,8 +1042,8 @@ def _are_unproven(table: Table, figures: Figures) -> bool:
 
 def _are_of_one_launch(figures: Figures) -> bool:
     """Whether times are those of a single launch, of which nothing says how many there were: they don't add up."""
-    known = figures.columns
-    return known.get("unit") == "ns" and known.keys().isdisjoint(("total", "value", "count", "percent"))
+    columns = figures.columns
+    return columns.get("unit") == "ns" and columns.keys().isdisjoint(("total", "value", "count", "percent"))
 
 
 #: Headings of names of which a run has one or the other: nothing takes the times of all.
@@ -1111,8 +1113,10 @@ def _is_speedup(head: Heading) -> bool:
 
 def _are_no_sum(figures: Figures) -> bool:
     """Whether a total contradicts its own count and mean."""
-    known = figures.columns
-    return known.keys() >= {"total", "count", "avg"} and contradict(known["total"], known["count"], known["avg"])
+    columns = figures.columns
+    return columns.keys() >= {"total", "count", "avg"} and contradict(
+        columns["total"], columns["count"], columns["avg"]
+    )
 
 
 _COUNTED_HEAD = re.compile(r"\((?:count|calls|num calls|# ?calls|n)\) ?:?$", re.IGNORECASE)
@@ -1124,8 +1128,8 @@ def _counted(table: Table, name: str) -> tuple[str, int] | None:
     assert table.fields is not None
     if not _COUNTED_HEAD.search(table.headings[table.fields["name"]].text):
         return None
-    found = _COUNTED.fullmatch(name)
-    return (found["name"], int(found["count"])) if found else None
+    match = _COUNTED.fullmatch(name)
+    return (match["name"], int(match["count"])) if match else None
 
 
 def _kind(table: Table, name: str) -> tuple[str, str | None]:

@@ -95,11 +95,11 @@ _REFUSED = (1 << 63) - 1
 
 def nanoseconds(cycles: pa.Int64Array, mhz: int) -> pa.Int64Array:
     """Cycles since the chip's reset in ns, rounded half up; null stays null, cycles beyond the limit become refused."""
-    known = present(cycles)
+    has_cycles = present(cycles)
     numbers = cycles.fill_null(0).to_numpy(zero_copy_only=False)
     good = np.abs(numbers) < _LIMIT
     ns = np.where(good, (2000 * np.where(good, numbers, 0) + mhz) // (2 * mhz), _REFUSED)
-    return pa.array(ns, mask=~known)
+    return pa.array(ns, mask=~has_cycles)
 
 
 _SIGNPOST = "signpost"
@@ -171,8 +171,8 @@ class Operations:
         if len(events):
             yield self._events(events)
         others = block.filter(timeless)
-        known = pc.or_(others.or_nulls("<dur>").is_valid(), others.or_nulls("<host_dur>").is_valid())
-        others = others.sound(known, "no duration", self._conversion.report)
+        has_duration = pc.or_(others.or_nulls("<dur>").is_valid(), others.or_nulls("<host_dur>").is_valid())
+        others = others.sound(has_duration, "no duration", self._conversion.report)
         if len(others):
             yield self._summaries(others, rows.table.ordinal)
 
@@ -201,9 +201,9 @@ class Operations:
         if self._end is None:
             self._end = nanoseconds(pa.array([rate.first]), rate.mhz)[0].as_py()
         ends = pc.add(begin, block.or_nulls("<dur>"))
-        known = pc.fill_null(pc.equal(block.or_nulls("<device>"), pa.scalar(rate.chip, pa.int64())), False)
-        known = pc.and_(known, ends.is_valid()).to_numpy(zero_copy_only=False)
-        latest = np.maximum.accumulate(np.where(known, np.arange(len(block)), -1))
+        ends_before = pc.fill_null(pc.equal(block.or_nulls("<device>"), pa.scalar(rate.chip, pa.int64())), False)
+        ends_before = pc.and_(ends_before, ends.is_valid()).to_numpy(zero_copy_only=False)
+        latest = np.maximum.accumulate(np.where(ends_before, np.arange(len(block)), -1))
         before = np.where(latest >= 0, ends.fill_null(0).to_numpy(zero_copy_only=False)[latest], self._end)
         self._end = int(before[-1])
         return pa.array(before)

@@ -89,9 +89,9 @@ def _parameters(heads: list[str], cells: list[str]) -> int:
 def _add(rows: RowBuilder, title: str, columns: tuple[list[str], int], cells: list[str], table: int) -> None:
     """Adds a row for each provider; `columns` are the headings, and how many of them are of parameters."""
     heads, first = columns
-    found = [(head["name"], head["unit"] or head["inner"] or "") for head in map(_HEAD.fullmatch, heads) if head]
-    named = " ".join(f"{name}={cell}" for (name, _), cell in zip(found[:first], cells, strict=False))
-    for (name, unit), cell in zip(found[first:], cells[first:], strict=False):
+    heads_read = [(head["name"], head["unit"] or head["inner"] or "") for head in map(_HEAD.fullmatch, heads) if head]
+    named = " ".join(f"{name}={cell}" for (name, _), cell in zip(heads_read[:first], cells, strict=False))
+    for (name, unit), cell in zip(heads_read[first:], cells[first:], strict=False):
         figure = number(cell)
         if figure is None or not figure.is_finite():
             continue

@@ -112,14 +112,14 @@ def test_what_people_read_has_the_words_of_the_field() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-#: Names that tell nothing of what they hold, and where none has them any more: `Trace.filter(wanted)` is public.
-VAGUE = {"found", "known", "own", "mine", "wanted"}
-NAMED = re.compile(r"ktrace/(?!kit/|converters/|trace/trace\.py|analysis/questions/checks/|cli/_templates/)")
+#: Names that tell nothing of what they hold; `Trace.filter(wanted)` is public.
+VAGUE = {"found", "known", "own", "mine", "wanted", "told", "asked"}
+NAMED = re.compile(r"converters/|ktrace/(?!converters/|trace/trace\.py)")
 
 
 def test_a_local_says_what_it_holds() -> None:
     files = [name for name in FILES if NAMED.match(name) and name.endswith(".py")]
-    assert len(files) > 240
+    assert len(files) > 600
     vague = [
         f"{name}:{node.lineno}: {word}"
         for name in files

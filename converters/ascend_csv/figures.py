@@ -175,7 +175,7 @@ def _typed(item: CsvRows, fields: Mapping[str, Field], measures: Iterable[Measur
 def _found(block: Block, measures: list[Measure], report: Report) -> _Found:
     """The figures of the rows. Reports cells that aren't numbers, and rows without a figure; counts the others."""
     columns: list[Any] = [block.take(f"<figure {heading_text}>") for heading_text, *_ in measures]
-    known = np.stack([present(column) for column in columns], 1)
+    has_value = np.stack([present(column) for column in columns], 1)
     values = np.stack([column.fill_null(0).to_numpy() for column in columns], 1)
     for heading_text, *_ in measures:
         if (odd := block.get(heading_text)) is not None and odd.null_count < len(
@@ -183,10 +183,10 @@ def _found(block: Block, measures: list[Measure], report: Report) -> _Found:
         ):  # what isn't a number is left there
             first = pc.index(odd.is_valid(), True).as_py()
             report.issue("misfit", block.where(first), f"{heading_text}: {odd[first]}", len(odd) - odd.null_count)
-    row, measure = np.nonzero(known)
+    row, measure = np.nonzero(has_value)
     starts = np.diff(row, prepend=-1) != 0
     report.used(int(starts.sum()))
-    for lacking in np.flatnonzero(~known.any(1)).tolist():
+    for lacking in np.flatnonzero(~has_value.any(1)).tolist():
         report.issue("bad-record", block.where(lacking), "no figure")
     factors = np.array([factor for *_, factor in measures])
     return _Found(row, measure, values[row, measure] * factors[measure], starts)

@@ -134,8 +134,8 @@ class _Times(NamedTuple):
 def _times(block: Block, headings: list[str]) -> _Times:
     columns = [block.or_nulls(f"<at {heading}>") for heading in headings]
     at = np.stack([column.fill_null(0).to_numpy(zero_copy_only=False) for column in columns], 1)
-    known = np.stack([present(column) for column in columns], 1) & (np.abs(at) <= _GREATEST)
-    return _Times(np.where(known, at, 0), known)
+    is_given = np.stack([present(column) for column in columns], 1) & (np.abs(at) <= _GREATEST)
+    return _Times(np.where(is_given, at, 0), is_given)
 
 
 def _without_average(block: Block, conversion: Conversion) -> Block:

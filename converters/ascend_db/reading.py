@@ -137,8 +137,8 @@ class AscendReader:
 
     def text_of(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.Array | None:
         """The texts with these ids. An id without a text is reported and becomes "[string 1234]"."""
-        known = self._strings.column(block, none_as_null(ids), required=required)
-        return None if known is None else known.dictionary_decode()
+        text = self._strings.column(block, none_as_null(ids), required=required)
+        return None if text is None else text.dictionary_decode()
 
     def words(self, enum: str) -> dict[int, str]:
         """id -> name of a table of an enumeration."""

@@ -54,8 +54,8 @@ class Layers(msgspec.Struct):
     @property
     def groups(self) -> dict[tuple[int, int], str]:
         """(pid, tid) -> the group whose operators are on this thread."""
-        mine = self.communication
-        names = {at: _GROUP.fullmatch(name) for at, name in self.threads.items() if at[0] in mine}
+        pids = self.communication
+        names = {at: _GROUP.fullmatch(name) for at, name in self.threads.items() if at[0] in pids}
         return {at: group["group"] for at, group in names.items() if group}
 
     def _devices(self, layers: frozenset[str]) -> dict[int, int]:

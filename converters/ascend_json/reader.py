@@ -145,8 +145,8 @@ def _finished(batch: Batch) -> Batch:
             columns["correlation"] = pc.if_else(none, None, correlation)
     words = columns.get("args.operation")
     if words is not None and pa.types.is_string(getattr(words.type, "value_type", words.type)):
-        known = by_distinct(words, DIRECTIONS.get, pa.string())
-        columns["copy_kind"] = pc.coalesce(known, batch.column("copy_kind").cast(pa.string()))
+        ways = by_distinct(words, DIRECTIONS.get, pa.string())
+        columns["copy_kind"] = pc.coalesce(ways, batch.column("copy_kind").cast(pa.string()))
         columns["args.operation"] = pc.if_else(columns["copy_kind"].is_valid(), None, words)
     kept = {name: column for name, column in columns.items() if column.null_count < len(batch) or not len(batch)}
     return Batch(batch.record, pa.RecordBatch.from_pydict(kept))

@@ -26,8 +26,8 @@ def probe(sample: Sample) -> Match | None:
     size = sample.head[0] + 1
     node, at = varint_or_none(sample.head, size)
     is_node = node is not None and sample.head[at : at + 1] in (b"\x08", b"\x12")
-    known = is_node or (sample.whole and size == len(sample.head))
-    return Match(Score.DIALECT, "begins with the version and a node of a Chakra trace") if known else None
+    is_chakra = is_node or (sample.whole and size == len(sample.head))
+    return Match(Score.DIALECT, "begins with the version and a node of a Chakra trace") if is_chakra else None
 
 
 FORMAT = Format(

@@ -208,6 +208,6 @@ def _kinds(columns: dict[str, pa.Array], has_work: pa.Array) -> dict[str, pa.Arr
     ways = pa.array([direction(word) for word in words], pa.string()).take(names.indices)
     ways = pc.if_else(pc.equal(decoded(replaced["kind"]), "memcpy"), ways, None)
     if ways.null_count < len(ways):
-        known = columns.get("copy_kind")
-        replaced["copy_kind"] = encoded(ways if known is None else pc.coalesce(decoded(known), ways))
+        copy_kind = columns.get("copy_kind")
+        replaced["copy_kind"] = encoded(ways if copy_kind is None else pc.coalesce(decoded(copy_kind), ways))
     return replaced

@@ -173,8 +173,8 @@ def _counters(events: Events, head: Head, task: Task) -> Iterator[Batch]:
     for member in ("pid", "tid"):
         draft.left.pop(member, None)
     track = draft.left.pop("args.$ktrace.track", None)
-    known = integers(track)[0] if track is not None else None
-    rows = np.full(len(draft), -1) if known is None else known.fill_null(-1).to_numpy()
+    numbers = integers(track)[0] if track is not None else None
+    rows = np.full(len(draft), -1) if numbers is None else numbers.fill_null(-1).to_numpy()
     _put_tracks(draft, rows, head)
     if "dur" in draft.left:
         draft.columns["dur"] = draft.left.pop("dur")
@@ -336,7 +336,7 @@ def _with_ids(draft: Draft) -> Batch:
     """Returns the rows with their original ids."""
     given = draft.left.pop("args.id", None)
     if given is not None:
-        known = integers(given)[0]
-        if known is not None:
-            draft.at = np.where(valid(known), known.fill_null(0).to_numpy(zero_copy_only=False), draft.at)
+        ids = integers(given)[0]
+        if ids is not None:
+            draft.at = np.where(valid(ids), ids.fill_null(0).to_numpy(zero_copy_only=False), draft.at)
     return draft.batch("events")

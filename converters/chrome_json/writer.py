@@ -448,9 +448,9 @@ class _Lines:
         parts.append(Cells(',"ktrace.track":', pa.array(track)))
         if any(prefixes):
             parts.append(Cells(',"ktrace.name":', events.column("name")))
-        known = {name: column for name, column in arguments(events).items() if name != "id"}
+        columns = {name: column for name, column in arguments(events).items() if name != "id"}
         texts, members = source_arguments(events)
-        rest = fold_args(pa.nulls(len(events), pa.string()) if texts is None else texts, known)
+        rest = fold_args(pa.nulls(len(events), pa.string()) if texts is None else texts, columns)
         return join_rows([*parts, Cells(',"ktrace.args":', as_text(rest)), *members, "}"], len(events))
 
     def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, flow_ids: _Flows) -> pa.BinaryArray | None:

@@ -129,14 +129,14 @@ def probe(sample: Sample) -> Match | None:
         likely = [line for line in likely if not line.lstrip()[:1].isdigit()]
     if not likely or len(likely) * _SHARE < len(lines) or tells_of_tests(sample.text):
         return None
-    found = [labels for line in likely if (labels := labels_of(line))]
+    labelled = [labels for line in likely if (labels := labels_of(line))]
     named = [(name, line) for line in likely for name in labels_of(line) if name]
     named += [(name, line) for above, line in pairwise(lines) if line in likely and (name := named_in(above, line))]
     headed = below_names(lines)
     named += [(above, line) for above, line in pairwise(lines) if headed & {*labels_of(line)}]
-    if len(found) * 2 < len(likely) or not (_are_enough(named, sample) or _repeats(likely)):
+    if len(labelled) * 2 < len(likely) or not (_are_enough(named, sample) or _repeats(likely)):
         return None
-    return Match(Score.SUFFIX, f"has lines with labels and durations, {len(found)} of the first {len(lines)}")
+    return Match(Score.SUFFIX, f"has lines with labels and durations, {len(labelled)} of the first {len(lines)}")
 
 
 def _are_enough(named: list[tuple[str, str]], sample: Sample) -> bool:
@@ -183,7 +183,9 @@ def are_stamps(sample: Sample) -> bool:
     from .figures import figures_of
 
     lines = (line for line in sample.lines if len(line) < _LONGEST and _STAMP.match(line))
-    times = [found[0].dur for line in islice(lines, _EXAMINED) if (found := figures_of(line)) and found[0].is_first]
+    times = [
+        figures[0].dur for line in islice(lines, _EXAMINED) if (figures := figures_of(line)) and figures[0].is_first
+    ]
     return go_up(times)
 
 

@@ -127,11 +127,11 @@ def block(text: str, peek: Callable[[int], str | None]) -> tuple[str, int]:
         return text, 0
     members, below = {name: head["value"].strip("'\"` ")}, 0
     indent = len(head["indent"]) if not title else 0
-    while (line := peek(below + 1)) is not None and len(members) <= _MOST_MEMBERS and (found := _PAIR.fullmatch(line)):
-        is_name = name_key_of({found["key"].replace(" ", "_"): found["value"]}) is not None
-        if found["key"] in members or len(found["indent"]) < indent or is_name:
+    while (line := peek(below + 1)) is not None and len(members) <= _MOST_MEMBERS and (match := _PAIR.fullmatch(line)):
+        is_name = name_key_of({match["key"].replace(" ", "_"): match["value"]}) is not None
+        if match["key"] in members or len(match["indent"]) < indent or is_name:
             break
-        members[found["key"]] = found["value"].strip()
+        members[match["key"]] = match["value"].strip()
         below += 1
     has_time = any(_TIMED_VALUE.fullmatch(value) or _UNIT_OF_KEY.search(key) for key, value in members.items())
     if below < _LEAST_MEMBERS or not has_time:

@@ -103,5 +103,5 @@ def _with_unit(head: Heading) -> Heading:
 
 
 def _is_time(cells: list[str], index: int) -> bool:
-    found = cell_quantity(cells[index]) if index < len(cells) else None
-    return found is not None and is_time(found.unit)
+    quantity = cell_quantity(cells[index]) if index < len(cells) else None
+    return quantity is not None and is_time(quantity.unit)

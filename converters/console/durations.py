@@ -105,9 +105,9 @@ def in_seconds(text: str) -> str:
     return text if _OF_SHELL.match(text) else _IN_PARTS.sub(_seconds, text)
 
 
-def _seconds(found: re.Match[str]) -> str:
-    parts = {unit: Decimal(number) for unit, number in found.groupdict().items() if number}
+def _seconds(match: re.Match[str]) -> str:
+    parts = {unit: Decimal(number) for unit, number in match.groupdict().items() if number}
     if len(parts) < 2 or any(parts.get(unit, 0) >= 60 for unit in "ms" if unit != next(iter(parts))):
-        return found[0]
-    blank = " " * (len(found[0]) - len(found[0].rstrip()))
+        return match[0]
+    blank = " " * (len(match[0]) - len(match[0].rstrip()))
     return f"{sum(number * _SECONDS[unit] for unit, number in parts.items())} s{blank}"

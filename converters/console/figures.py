@@ -211,10 +211,10 @@ def figures_of(text: str) -> list[Figure]:
     if text.lstrip()[:1] == "#" and _TITLE.match(text):
         return []
     if "%c" in text or "\t" in text:
-        found = _DEBUG.fullmatch(_PREFIX.sub("", text, count=1).strip())
-        if found and (dur := ns_of(found["number"], found["unit"])) is not None:
-            args = {"output": found["output"].strip(), "size": int(found["size"]), "inputs": found["inputs"].strip()}
-            return [Figure(found["label"], dur, on_device=True, args=args)]
+        match = _DEBUG.fullmatch(_PREFIX.sub("", text, count=1).strip())
+        if match and (dur := ns_of(match["number"], match["unit"])) is not None:
+            args = {"output": match["output"].strip(), "size": int(match["size"]), "inputs": match["inputs"].strip()}
+            return [Figure(match["label"], dur, on_device=True, args=args)]
     rest = _plainly(_without_prefix(text))
     tagged = _TAG.match(rest)
     tag = tagged["tag"] if tagged else None
@@ -234,12 +234,12 @@ def _with_last_unit(text: str) -> str:
 
     `fwd=1.25  bwd=2.50  step=4.00 ms`
     """
-    found = _LAST_UNIT.search(text) if text.count("=") > 2 else None
-    pairs = _DECIMAL_PAIR.findall(found["pairs"]) if found else []
-    if not found or any(len(places) != len(found["places"]) or is_no_time(key) for key, places in pairs):
+    match = _LAST_UNIT.search(text) if text.count("=") > 2 else None
+    pairs = _DECIMAL_PAIR.findall(match["pairs"]) if match else []
+    if not match or any(len(places) != len(match["places"]) or is_no_time(key) for key, places in pairs):
         return text
-    timed = _DECIMAL_PAIR.sub(rf"\g<0>{found['unit']}", found["pairs"])
-    return f"{text[: found.start()]}{timed}{found['last']}{found['unit']}"
+    timed = _DECIMAL_PAIR.sub(rf"\g<0>{match['unit']}", match["pairs"])
+    return f"{text[: match.start()]}{timed}{match['last']}{match['unit']}"
 
 
 _DECIMAL_PAIR = re.compile(r"([A-Za-z_]\w{0,40})=\d{1,9}\.(\d{1,9})")
@@ -269,12 +269,12 @@ def _of_label(text: str, *, tagged: bool) -> list[Figure]:
 
     Several labels, each with its time, may be parts of one another: `forward: 1 ms | backward: 2 ms` are figures.
     """
-    if found := _LONG.fullmatch(text):
-        seconds = (int(found["h"] or 0) * 60 + int(found["m"])) * 60 + Decimal(found["s"])
-        return [Figure(found["label"], seconds * TIME_NS["s"], on_device=False)]
-    if found := _FIRST.fullmatch(text):
-        dur = ns_of(found["number"], found["unit"])
-        return [Figure(found["label"], dur, on_device=False)] if dur is not None else []
+    if match := _LONG.fullmatch(text):
+        seconds = (int(match["h"] or 0) * 60 + int(match["m"])) * 60 + Decimal(match["s"])
+        return [Figure(match["label"], seconds * TIME_NS["s"], on_device=False)]
+    if match := _FIRST.fullmatch(text):
+        dur = ns_of(match["number"], match["unit"])
+        return [Figure(match["label"], dur, on_device=False)] if dur is not None else []
     text = _PLACE_IN_LIST.sub("", text)
     if text.startswith("| ") and text.count("|") > 1:  # a row without headings
         text = text[2:].rstrip("| ")
@@ -343,22 +343,22 @@ def _among_others(figure: Figure, others: list[str]) -> list[Figure]:
 def _of_single(text: str, *, tagged: bool) -> Figure | None:
     """The label of a line, or of a part of one, with its only time."""
     spread = _SPREAD.search(text)
-    single = _SPREAD.sub(lambda found: found["of_mean"] or found["of_spread"] or "", text)
+    single = _SPREAD.sub(lambda match: match["of_mean"] or match["of_spread"] or "", text)
     rate = _OF_EACH.sub(r"\g<time>", single)
     statistic = "avg" if rate != text else ""
     text, args = _without_rest(_PARAMETERS.sub(lambda pair: pair[0].replace("=", _EQUALS), rate))
     args = {key: value.replace(_EQUALS, "=") for key, value in args.items()}
-    found = _CLEAR.fullmatch(text) or _UNIT_FIRST.fullmatch(text)
-    if not found:
+    match = _CLEAR.fullmatch(text) or _UNIT_FIRST.fullmatch(text)
+    if not match:
         bare = _BARE.fullmatch(text)
         is_clear = tagged or spread or _OF_REPEATS.match(args.get("rest", ""))
-        found = bare if bare and (is_clear or " " not in bare["label"] or "  " in text) else None
-    if not found:
+        match = bare if bare and (is_clear or " " not in bare["label"] or "  " in text) else None
+    if not match:
         return None
-    stated = found.groupdict()
+    stated = match.groupdict()
     unit = stated.get("unit") or stated.get("bracketed") or stated.get("said") or ""
-    dur = ns_of(found["number"], unit if unit in TIME_NS else unit.lower())
-    label = _label(found["label"], statement=found[0])
+    dur = ns_of(match["number"], unit if unit in TIME_NS else unit.lower())
+    label = _label(match["label"], statement=match[0])
     label = label.replace(_EQUALS, "=")
     words = re.sub(r"(?:<|\(\w|\[).*", "", label)  # without the arguments of a kernel
     is_label = label and len(words.split()) <= _MOST_WORDS and ". " not in label and not _OTHER_TIME.search(label)
@@ -417,9 +417,9 @@ def _label(text: str, *, statement: str) -> str:
 def _statistic_in(label: str) -> str:
     """The statistic that a label states of a time, `avg` for `Average kernel time`; "" for none, as for `max pool`."""
     words = re.findall(r"[^\s()\[\],]+", label.lower())
-    found = [key for word in words if (key := STATISTIC.get(word, "")) not in ("", "count", "total")]
+    keys = [key for word in words if (key := STATISTIC.get(word, "")) not in ("", "count", "total")]
     is_time = any(_TIMED.fullmatch(word) for word in words) or len(words) == 1 or bool({*words} & {"avg", "average"})
-    return found[0] if len(found) == 1 and is_time else ""
+    return keys[0] if len(keys) == 1 and is_time else ""
 
 
 def _of_statistics(text: str) -> Figure | None:
@@ -439,9 +439,14 @@ def _of_statistics(text: str) -> Figure | None:
     share = _SHARE_BEHIND.search(label)
     label = label[: share.start()] if share else label
     keys = [STATISTIC.get(member["key"].lower(), "") for member in members]
-    known = [key for key in keys if key]
+    of_words = [key for key in keys if key]
     others = [member["key"] for member, key in zip(members, keys, strict=True) if not key and "%" not in member["key"]]
-    if others or len({*known}) < len(known) or not {*known} & {"avg", "median", "total"} or not _is_label(label):
+    if (
+        others
+        or len({*of_words}) < len(of_words)
+        or not {*of_words} & {"avg", "median", "total"}
+        or not _is_label(label)
+    ):
         return None
     if any(gap.strip(" ,;/()|[]") for gap in between) or label.count(" ") >= _MOST_WORDS or _OTHER_TIME.search(label):
         return None
@@ -485,10 +490,10 @@ def named_in(text: str, below: str) -> str | None:
     if title := title_of(1, text):
         return title.text
     tagged = _TAG.match(rest)
-    found = _NAMING.fullmatch(rest[tagged.end() :] if tagged else rest)
-    is_name = found and (found["quote"] or found["name"].count(" ") < 1 or "(" in found["name"] or "<" in found["name"])
-    if found and is_name:
-        return found["name"].strip()
+    match = _NAMING.fullmatch(rest[tagged.end() :] if tagged else rest)
+    is_name = match and (match["quote"] or match["name"].count(" ") < 1 or "(" in match["name"] or "<" in match["name"])
+    if match and is_name:
+        return match["name"].strip()
     if started := _STARTED.fullmatch(rest) or _LAUNCHED.fullmatch(rest):
         return started["name"].strip()
     if _PLAIN_TITLE.fullmatch(rest) and _ONE_STATISTIC.match(_without_prefix(below)):
@@ -518,9 +523,9 @@ def below_names(lines: Iterable[str]) -> frozenset[str]:
 
 def says_setting(text: str) -> str:
     """The first word of a line that says what the lines below it are of, `Loading model X`; '' for another line."""
-    found = _SAYS_SETTING.fullmatch(text) if len(text) < _LONGEST_SETTING else None
-    is_said = found is not None and not text.rstrip().endswith((".", ":", "...")) and "time" not in text.lower()
-    return found["word"].lower() if found and is_said else ""
+    match = _SAYS_SETTING.fullmatch(text) if len(text) < _LONGEST_SETTING else None
+    is_said = match is not None and not text.rstrip().endswith((".", ":", "...")) and "time" not in text.lower()
+    return match["word"].lower() if match and is_said else ""
 
 
 def recurring(lines: Iterable[str]) -> frozenset[str]:
@@ -589,7 +594,7 @@ def _without_rest(text: str) -> tuple[str, dict[str, str]]:
     `load: 3.9 ms (0.9%) [0.7 GB/s]`, `encode time = 134.3 ms / 5.6 ms per layer`, `forward   0.05 ms | 5061 GB/s`.
     """
     bare = text.replace("**", "").replace("`", "")
-    found = _REST.fullmatch(bare) or _THEN.fullmatch(bare)
-    if not found or _OTHER_TIME.search(_VERSUS.sub("", _OF_WHICH.sub("", _IN_BRACKETS.sub("", found["rest"])))):
+    match = _REST.fullmatch(bare) or _THEN.fullmatch(bare)
+    if not match or _OTHER_TIME.search(_VERSUS.sub("", _OF_WHICH.sub("", _IN_BRACKETS.sub("", match["rest"])))):
         return text, {}
-    return found["text"], {"rest": found["rest"].strip()}
+    return match["text"], {"rest": match["rest"].strip()}

@@ -58,19 +58,19 @@ _MOST_WORDS = 9
 
 def of_repeats(text: str) -> Figure | None:
     """The average, or the least, of what was repeated; its name is '' where it stands above."""
-    if found := _ESTIMATE.fullmatch(text):
-        dur = ns_of(found["mid"], found["unit"])
-        ends = {key: f"{found[key]} {found[f'{key}_unit']}" for key in ("low", "high")}
-        label = found["label"].strip()
+    if match := _ESTIMATE.fullmatch(text):
+        dur = ns_of(match["mid"], match["unit"])
+        ends = {key: f"{match[key]} {match[f'{key}_unit']}" for key in ("low", "high")}
+        label = match["label"].strip()
         return Figure(label, dur, args=ends, statistics={"avg": float(dur)}) if dur is not None else None
-    found = _LOOPS.fullmatch(text) or _BEST.fullmatch(text)
-    dur = ns_of(found["mid"], found["unit"]) if found else None
-    if not found or dur is None:
+    match = _LOOPS.fullmatch(text) or _BEST.fullmatch(text)
+    dur = ns_of(match["mid"], match["unit"]) if match else None
+    if not match or dur is None:
         return None
-    args = {"runs": int(found["runs"]), "loops": int(found["loops"].replace(",", ""))}
-    if "std" not in found.groupdict():
+    args = {"runs": int(match["runs"]), "loops": int(match["loops"].replace(",", ""))}
+    if "std" not in match.groupdict():
         return Figure("", dur, args=args, statistics={"min": float(dur)})
-    spread = ns_of(found["std"], found["std_unit"])
+    spread = ns_of(match["std"], match["std_unit"])
     statistics = {"avg": float(dur)} | ({"stddev": float(spread)} if spread is not None else {})
     return Figure("", dur, args=args, statistics=statistics)
 
@@ -83,24 +83,24 @@ def of_times_first(text: str) -> list[Figure]:
     per = _PER.search(head["rest"])
     rest = head["rest"][: per.start()] if per else head["rest"]
     pieces = [_EACH.fullmatch(piece) for piece in _BETWEEN.split(rest)]
-    figures = [figure for found in pieces if found and (figure := _labelled(found, "avg" if per else "total"))]
+    figures = [figure for match in pieces if match and (figure := _labelled(match, "avg" if per else "total"))]
     if len(figures) == len(pieces) > 1:
         return figures
-    found = _TIME_FIRST.fullmatch(text)
-    if not found or _GOES_ON.match(found["label"]) or len(found["label"].split()) > _MOST_WORDS:
+    match = _TIME_FIRST.fullmatch(text)
+    if not match or _GOES_ON.match(match["label"]) or len(match["label"].split()) > _MOST_WORDS:
         return []
-    figure = _labelled(found, "")
+    figure = _labelled(match, "")
     if figure:
         figure.is_first = True
-    if figure and found["more"]:
-        figure.args["rest"] = found["more"].strip()
+    if figure and match["more"]:
+        figure.args["rest"] = match["more"].strip()
     return [figure] if figure else []
 
 
 def of_words(text: str) -> list[Figure]:
     """`step 10: fwd 12 ms, bwd 24 ms`: two words at least, each with its time, and nothing else."""
-    found = _AHEAD.fullmatch(text)
-    rest = found["rest"] if found else text
+    match = _AHEAD.fullmatch(text)
+    rest = match["rest"] if match else text
     members = list(_WORD_TIME.finditer(rest))
     if len(members) < 2 or _WORD_TIME.sub("", rest).strip(" ,;|/"):
         return []
@@ -108,12 +108,12 @@ def of_words(text: str) -> list[Figure]:
     if len({figure.name for figure in figures}) < len(members):
         return []
     for figure in figures:
-        figure.args |= {"of": found["label"]} if found else {}
+        figure.args |= {"of": match["label"]} if match else {}
     return figures
 
 
-def _labelled(found: re.Match[str], statistic: str) -> Figure | None:
-    dur, label = ns_of(found["number"], found["unit"]), found["label"].strip().rstrip(".:,")
+def _labelled(match: re.Match[str], statistic: str) -> Figure | None:
+    dur, label = ns_of(match["number"], match["unit"]), match["label"].strip().rstrip(".:,")
     if dur is None or not is_measured(label) or re.search(rf"(?<![\w.]){TIME}(?!\w)", label):
         return None
     return Figure(label, dur, statistics={statistic: float(dur)} if statistic else {})
@@ -121,11 +121,11 @@ def _labelled(found: re.Match[str], statistic: str) -> Figure | None:
 
 def of_unit_ahead(text: str) -> list[Figure]:
     """`Timings in us: init: 1200, first run: 90, warmup (avg): 85`: two members at least, all of them with a number."""
-    found = _UNIT_AHEAD.fullmatch(text)
-    if not found or not is_measured(text[: found.start("rest")]):
+    match = _UNIT_AHEAD.fullmatch(text)
+    if not match or not is_measured(text[: match.start("rest")]):
         return []
-    unit = found["unit"] or found["also"]
-    members = [_MEMBER.fullmatch(piece.strip()) for piece in _BETWEEN.split(found["rest"])]
+    unit = match["unit"] or match["also"]
+    members = [_MEMBER.fullmatch(piece.strip()) for piece in _BETWEEN.split(match["rest"])]
     figures: list[Figure] = []
     for member in members:
         dur = ns_of(member["number"], unit) if member else None

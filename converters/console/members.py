@@ -89,9 +89,9 @@ def of_pairs(text: str) -> list[Figure]:
     times = [key for key in numbers if unit_of(key)]
     name_key = name_key_of(pairs)
     words = {key: {*re.split(r"[\s._]+", spelling(_UNIT_AT_END.sub("", key)))} for key in times}
-    own = [key for key in times if words[key] <= _OF_TIME]
-    if len(own) == 1 and others and all(words[key] & _WAITING for key in times if key not in own):
-        times = own  # the span that the line is of, beside the time in which it waited
+    main = [key for key in times if words[key] <= _OF_TIME]
+    if len(main) == 1 and others and all(words[key] & _WAITING for key in times if key not in main):
+        times = main  # the span that the line is of, beside the time in which it waited
     if len(times) > 1 and not name_key and not DEVICE.search(f"{others} {' '.join(times)}"):
         return _of_keys(times, pairs, numbers, others)
     if not name_key and not LABEL.fullmatch(others):
@@ -134,8 +134,8 @@ def figure_of_members(
     on_device = bool(DEVICE.search(key) or (name_key and DEVICE.search(name_key)))
     figure = Figure(name, dur, on_device=on_device, is_op=name_key is not None and name_key.lower() in _OPS)
     used = {name_key} if name_key else set()
-    if found := _interval(numbers, dur):
-        figure.interval, ends, figure.is_rounded = found
+    if interval := _interval(numbers, dur):
+        figure.interval, ends, figure.is_rounded = interval
         used |= set() if figure.is_rounded else ends
     else:
         used.add(key)

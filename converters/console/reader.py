@@ -86,7 +86,7 @@ class _Settings:
 
     def scope(self, indent: int) -> list[str]:
         """What a line with this indentation is below."""
-        return [*self._banner, *self._said.values(), *(text for own, text in self._above if own + 1 < indent)]
+        return [*self._banner, *self._said.values(), *(text for depth, text in self._above if depth + 1 < indent)]
 
 
 class _Console:
@@ -230,10 +230,10 @@ class _Console:
         while name and ahead < _MOST_BELOW and indent_of(below) > self._indent and not figures_of(below):
             ahead += 1
             below = self._lines.peek(ahead) or ""
-        found = figures_of(below)
-        if found and (not found[0].name or found[0].name in self._headed):
+        figures = figures_of(below)
+        if figures and (not figures[0].name or figures[0].name in self._headed):
             name = name or text.strip()[:_LONGEST_NAME] or None
-        if name and len(found) == 1 and (not found[0].name or says_time_alone(found[0].name)):
+        if name and len(figures) == 1 and (not figures[0].name or says_time_alone(figures[0].name)):
             self._above = name
             self._named += ahead - 1 if self._is_drawn(ahead - 1) else 0
             self._lines.structure()

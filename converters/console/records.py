@@ -81,14 +81,14 @@ def of_records(text: str) -> list[Figure]:
     stripped = text.rstrip(" ,;.")
     if len(stripped) > _LONGEST or stripped[-1:] not in ("}", "]", ")"):
         return []
-    for found in islice(_OPENS.finditer(stripped), _TRIES):
-        text = stripped[found.start() :]
+    for match in islice(_OPENS.finditer(stripped), _TRIES):
+        text = stripped[match.start() :]
         value = _value(text.rstrip(")") if open_brackets(text) < 0 else text)  # defaultdict(..., {...})
         if isinstance(value, (dict, list)):
-            before = _WRAPPING.sub("", stripped[: found.start()]).rstrip(" :=,")
+            before = _WRAPPING.sub("", stripped[: match.start()]).rstrip(" :=,")
             unit = heading(before).unit
             words = _PARTED.split(before)[-1].strip(" \"'")
-            label = words if LABEL.fullmatch(words) else found["type"] or ""
+            label = words if LABEL.fullmatch(words) else match["type"] or ""
             is_key = label and before.strip() in (f'"{label}"', f"'{label}'")  # of an object around it
             return _figures_in(
                 value, (label,) if is_key else (), "" if is_key else label, unit if is_time(unit) else ""
@@ -125,8 +125,8 @@ def _value(text: str) -> Any:
         return None
 
 
-def _without_opaque(found: re.Match[str]) -> str:
-    return "None" if found["opaque"] else found[0]
+def _without_opaque(match: re.Match[str]) -> str:
+    return "None" if match["opaque"] else match[0]
 
 
 def _depth(text: str) -> int:
@@ -249,11 +249,11 @@ def _is_decimal(value: Any) -> bool:
 
 def _times(members: Mapping[str, Any], unit: str) -> list[_Time]:
     """The times among members, in order, one for each statistic of each thing."""
-    found = [time for key, value in members.items() if (time := _time(key, value, unit))]
-    found = [time for time in found if not {*_words(time.key)} & _WAITING] or found
-    shared = [time.stem for time in found if time.statistic]
+    times = [time for key, value in members.items() if (time := _time(key, value, unit))]
+    times = [time for time in times if not {*_words(time.key)} & _WAITING] or times
+    shared = [time.stem for time in times if time.statistic]
     whole: dict[tuple[tuple[str, ...], str], _Time] = {}
-    for time in found:
+    for time in times:
         is_name = time.stem and time.statistic in _MAY_BE_NAMES and shared.count(time.stem) < 2
         words = tuple(word for word in _words(time.key) if word not in _OF_TIME)
         one = time._replace(name=_without_unit(time.key), stem=words, statistic="") if is_name else time
@@ -264,8 +264,8 @@ def _times(members: Mapping[str, Any], unit: str) -> list[_Time]:
 def _time(key: str, value: Any, unit: str) -> _Time | None:
     """The time that a key and its value state; None for any other member."""
     number, stated = value, unit_of(key)
-    if isinstance(value, str) and (found := quantity(value)) and is_time(found.unit):
-        number, stated = found.number, found.unit
+    if isinstance(value, str) and (parsed := quantity(value)) and is_time(parsed.unit):
+        number, stated = parsed.number, parsed.unit
     words = _words(key)
     if not stated and unit and not heading(key).unit and not is_no_time(key):
         stated = unit

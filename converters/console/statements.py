@@ -55,11 +55,11 @@ _VALUE = re.compile(rf"(?P<number>{NUMBER}) ?(?P<unit>{UNITS})?")
 
 def of_series(text: str) -> Figure | None:
     """`Range (min … max): 1.4 μs … 5.1 μs`: statistics, and their values in the same order; one of these has a unit."""
-    found = _SERIES.fullmatch(text) if len(text) < _LONGEST else None
-    if not found:
+    match = _SERIES.fullmatch(text) if len(text) < _LONGEST else None
+    if not match:
         return None
-    keys = [_STATISTICS[key.lower()] for key in re.split(_BETWEEN, found["keys"])]
-    values = [_VALUE.fullmatch(value.strip()) for value in re.split(_BETWEEN, found["values"])]
+    keys = [_STATISTICS[key.lower()] for key in re.split(_BETWEEN, match["keys"])]
+    values = [_VALUE.fullmatch(value.strip()) for value in re.split(_BETWEEN, match["values"])]
     units = [value["unit"] for value in values if value and value["unit"]]
     if len(values) != len(keys) or len({*keys}) < len(keys) or not units or "count" in keys or not is_measured(text):
         return None
@@ -72,7 +72,7 @@ def of_series(text: str) -> Figure | None:
     first = next(key for key in ("avg", "median", "total", *keys) if key in statistics)
     number = values[keys.index(first)]
     dur = ns_of(number["number"], number["unit"] or units[-1]) if number else None
-    return Figure((found["label"] or "").strip(), dur, statistics=statistics) if dur is not None else None
+    return Figure((match["label"] or "").strip(), dur, statistics=statistics) if dur is not None else None
 
 
 _CHANGE = re.compile(
@@ -90,26 +90,26 @@ _SPAN = re.compile(
 
 def of_span(text: str) -> Figure | None:
     """`Duration: 7.1 - 7.3 us (avg=7.2)`: the least, the greatest and the mean time of repeats."""
-    found = _SPAN.fullmatch(text) if len(text) < _LONGEST else None
-    if not found or not is_measured(found["label"]):
+    match = _SPAN.fullmatch(text) if len(text) < _LONGEST else None
+    if not match or not is_measured(match["label"]):
         return None
-    units = {"low": found["unit"] or found["last"], "high": found["last"], "mid": found["last"]}
-    low, high, mid = (ns_of(found[end], unit) for end, unit in units.items())
+    units = {"low": match["unit"] or match["last"], "high": match["last"], "mid": match["last"]}
+    low, high, mid = (ns_of(match[end], unit) for end, unit in units.items())
     if low is None or high is None or mid is None or not low <= mid <= high:
         return None
-    statistics = {_STATISTICS[found["key"]]: float(mid), "min": float(low), "max": float(high)}
-    return Figure(found["label"].strip(), mid, statistics=statistics)
+    statistics = {_STATISTICS[match["key"]]: float(mid), "min": float(low), "max": float(high)}
+    return Figure(match["label"].strip(), mid, statistics=statistics)
 
 
 def of_change(text: str) -> list[Figure]:
     """`RoPE, 8192 x 128: 47.7 us -> 38.8 us (18.6%)`: two figures, before and after."""
-    found = _CHANGE.fullmatch(text) if len(text) < _LONGEST and _CHANGED.search(text) else None
-    if not found or not is_measured(found["label"]) or _ANY_TIME.search(found["label"]):
+    match = _CHANGE.fullmatch(text) if len(text) < _LONGEST and _CHANGED.search(text) else None
+    if not match or not is_measured(match["label"]) or _ANY_TIME.search(match["label"]):
         return []
-    units = {"before": found["unit"] or found["last"], "after": found["last"]}
-    ends = ("before", "after") if not found["sign"].startswith("vs") else ("first", "second")
-    times = {end: ns_of(found[when], unit) for end, (when, unit) in zip(ends, units.items(), strict=True)}
-    name = found["label"].replace("**", "").replace("`", "").strip()
+    units = {"before": match["unit"] or match["last"], "after": match["last"]}
+    ends = ("before", "after") if not match["sign"].startswith("vs") else ("first", "second")
+    times = {end: ns_of(match[when], unit) for end, (when, unit) in zip(ends, units.items(), strict=True)}
+    name = match["label"].replace("**", "").replace("`", "").strip()
     return [
         Figure(f"{name}, {when}", dur, statistics={"total": float(dur)})
         for when, dur in times.items()
@@ -128,9 +128,9 @@ _PROGRAM_NAME = re.compile(r".*[_:<\d].*|[a-z]+[A-Z].*")
 
 def of_prose(text: str) -> list[Figure]:
     """`The kernel vec_add took 3.2 ms`: times in a sentence, each behind a name that only a program has."""
-    found = list(_IN_PROSE.finditer(text)) if len(text) < _LONGEST else []
-    found = [one for one in found if one["quote"] or _PROGRAM_NAME.fullmatch(one["name"])]
-    times = [(one["name"], ns_of(one["number"], one["unit"])) for one in found]
+    matches = list(_IN_PROSE.finditer(text)) if len(text) < _LONGEST else []
+    matches = [one for one in matches if one["quote"] or _PROGRAM_NAME.fullmatch(one["name"])]
+    times = [(one["name"], ns_of(one["number"], one["unit"])) for one in matches]
     if len({name for name, _ in times}) < len(times):
         return []
     return [Figure(name, dur, statistics={"total": float(dur)}) for name, dur in times if dur is not None]
@@ -201,13 +201,13 @@ def _is_name(text: str) -> bool:
 
 def statistics_behind(text: str, unit: str) -> dict[str, float]:
     """The statistics in brackets behind a time, in its unit unless they have one."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for member in _BEHIND.finditer(text):
         key = _STATISTICS.get(member["key"].lower(), "count")
         dur = ns_of(member["number"], member["unit"] or unit)
         if key not in ("count", "total") and dur is not None:
-            found[key] = float(dur)
-    return found
+            figures[key] = float(dur)
+    return figures
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -295,7 +295,7 @@ class _Ending:
         given = before + data
         if sound != given[: len(given) - len(after)]:
             common = next(
-                (at for at, (ours, own) in enumerate(zip(sound, given, strict=False)) if ours != own), len(given)
+                (at for at, (ours, theirs) in enumerate(zip(sound, given, strict=False)) if ours != theirs), len(given)
             )
             self.replaced.append(self.size - len(given) + common)
         return sound

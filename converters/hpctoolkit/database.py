@@ -195,10 +195,10 @@ class Meta:
         metrics, count, size, instance, _, _, scopes, scope_count, scope_size = data.fields(
             "QIBBBBQHB", data.section(2)
         )
-        known: dict[int, tuple[str, int]] = {}
+        names_and_kinds: dict[int, tuple[str, int]] = {}
         for at in data.places(scopes, scope_count, scope_size, 9):
             name, kind = data.fields("QB", at)
-            known[at] = self._text(name), kind
+            names_and_kinds[at] = self._text(name), kind
         total = 0
         for at in data.places(metrics, count, size, 26):
             name, instances, _, instance_count = data.fields("QQQH", at)
@@ -207,9 +207,9 @@ class Meta:
                 raise data.damaged("has more metrics than there are numbers for them", at, f"at most {_METRICS:,}")
             for place in data.places(instances, instance_count, instance, 10):
                 scope, number = data.fields("QH", place)
-                if scope not in known:
+                if scope not in names_and_kinds:
                     raise data.damaged("has a metric in a scope that doesn't exist", place)
-                yield number, Metric(self._text(name), *known[scope])
+                yield number, Metric(self._text(name), *names_and_kinds[scope])
 
     def _walk(self) -> None:
         """Finds where each context is, and the one around it. An id that comes twice is the first one's."""
@@ -266,10 +266,10 @@ class Meta:
         return context in self._places or context in self._entries
 
     def _context(self, at: int) -> _Context:
-        known = self._known.get(at)
-        if known is None:
-            known = self._known[at] = self._context_at(at)
-        return known
+        entry = self._known.get(at)
+        if entry is None:
+            entry = self._known[at] = self._context_at(at)
+        return entry
 
     def _context_at(self, at: int) -> _Context:
         flags, relation, kind, words = self._data.fields("BBBB", at + 0x14)

@@ -105,16 +105,16 @@ class _Values:
 
     def _own(self, point: int, below: int) -> tuple[Float64, Float64]:
         """What each context has of its own, 0 for nothing, and its sum."""
-        own, _ = self._of(point)
+        exclusive, _ = self._of(point)
         sums, has_sum = self._of(below)
         if not len(sums):
-            return own, sums
+            return exclusive, sums
         place, has_outer = self.outer
         inner = has_outer & has_sum
         parts = np.bincount(place[inner], sums[inner], len(self._keys))
         less = np.where(parts == 0, sums, np.round(sums - parts, _DECIMALS))
         less[np.abs(less) <= _ROUNDING * np.abs(sums)] = 0
-        return np.where(has_sum, np.maximum(less, 0), own), np.where(has_sum, sums, own)
+        return np.where(has_sum, np.maximum(less, 0), exclusive), np.where(has_sum, sums, exclusive)
 
     def columns(self, measures: Measures, which: Int64) -> tuple[Bools, dict[str, Any]]:
         """Which rows are of contexts with something of their own, and the figures of all rows."""
@@ -166,8 +166,8 @@ class Measures:
             return metric.kind + (_COUNT_POINT - _POINT if is_count else 0)
         if is_count:
             return -1
-        known = {name: role for role, name in self.scopes.items()}
-        role = known.get(metric.scope, _OTHERS + len(known))
+        roles = {name: role for role, name in self.scopes.items()}
+        role = roles.get(metric.scope, _OTHERS + len(roles))
         self.scopes[role] = metric.scope
         return role
 

@@ -274,13 +274,13 @@ class _Reading:
         """The rows of a profile."""
         nodes, around, columns = figures(data, contexts, self._meta.tree, self._measures, self._report, where)
         ids, of = self._batches.ids(len(nodes)), self._meta.tree.contexts[nodes]
-        for mine in self._parts(of):
-            part = {name: column[mine] for name, column in columns.items()}
-            block = Block(where, pa.array(nodes[mine]), {})
-            part |= self._paths(of[mine])
-            outer = around[mine]
+        for part_rows in self._parts(of):
+            part = {name: column[part_rows] for name, column in columns.items()}
+            block = Block(where, pa.array(nodes[part_rows]), {})
+            part |= self._paths(of[part_rows])
+            outer = around[part_rows]
             part["parent"] = pa.array(ids[outer], mask=outer < 0)
-            yield self._batches.summaries(block, ids[mine], table=0, **part, **place.columns)
+            yield self._batches.summaries(block, ids[part_rows], table=0, **part, **place.columns)
 
     def _parts(self, contexts: AnyArray) -> Iterator[slice]:
         """Yields rows whose paths have a bounded size together."""

@@ -177,8 +177,8 @@ def facts_of(key: str, value: Any) -> Iterator[Row]:
             if isinstance(properties, dict):
                 yield from _device(properties)
     elif key == "distributedInfo" and isinstance(value, dict):
-        known = {name: value[name] for name in ("rank", "world_size") if type(value.get(name)) is int}
-        yield {"entity": "source", "facts": known | {key: {k: v for k, v in value.items() if k not in known}}}
+        group = {name: value[name] for name in ("rank", "world_size") if type(value.get(name)) is int}
+        yield {"entity": "source", "facts": group | {key: {k: v for k, v in value.items() if k not in group}}}
     elif key == "baseTimeNanoseconds" and type(value) is int:
         yield clock("session", unix_ns=value)
     elif key == "host_name" and isinstance(value, str):

@@ -29,13 +29,13 @@ class _Layout:
         self.parts: list[tuple[str, Any]] = []
         names: list[str] = []
         layout = "<"
-        for own, kind, size in fields:
-            if size < 0 or kind in ("array", "point", "uuid") or own == "redop":
+        for field_name, kind, size in fields:
+            if size < 0 or kind in ("array", "point", "uuid") or field_name == "redop":
                 self._add(names, layout)
-                self.parts.append(("string" if size < 0 else "redop" if own == "redop" else kind, own))
+                self.parts.append(("string" if size < 0 else "redop" if field_name == "redop" else kind, field_name))
                 names, layout = [], "<"
             else:
-                names.append(own)
+                names.append(field_name)
                 layout += {1: "B", 2: "H", 4: "i" if kind.endswith("Kind") else "I"}.get(size) or (
                     f"{size}s" if size != 8 else "q" if kind == "long long" else "Q"
                 )

@@ -125,9 +125,9 @@ class _Reading:
     def wait(self, values: Values) -> str | None:
         """A wait within the task before it in the log, of the same operation."""
         operation, place = self._last
-        own = place if operation == values["op_id"] else {}
+        where = place if operation == values["op_id"] else {}
         args = {"op_id": values["op_id"], "ready": values["wait_ready"]}
-        return self._slice("sync", "wait", values["wait_start"], values["wait_end"], args=args, **own)
+        return self._slice("sync", "wait", values["wait_start"], values["wait_end"], args=args, **where)
 
     def call(self, kind: str, values: Values) -> str | None:
         """A call of a mapper or of the runtime."""

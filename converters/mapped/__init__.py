@@ -62,12 +62,12 @@ def _of_objects(sample: Sample, *, in_list: bool = False) -> Match | None:
 
     from .guess import stated
 
-    found = stated(sample)
-    if found is None or (in_list and found[0].listed is None):
+    stated_here = stated(sample)
+    if stated_here is None or (in_list and stated_here[0].listed is None):
         return None
-    where = "lines" if found[0].listed is None else "a list"
-    if isinstance(found[1], ColumnMap):
-        return Match(Score.SHAPE, f"has {where} of JSON objects whose keys state {', '.join(found[1].cells)}")
+    where = "lines" if stated_here[0].listed is None else "a list"
+    if isinstance(stated_here[1], ColumnMap):
+        return Match(Score.SHAPE, f"has {where} of JSON objects whose keys state {', '.join(stated_here[1].cells)}")
     return Match(Score.SUFFIX, f"has {where} of JSON objects with times of variants or settings")
 
 

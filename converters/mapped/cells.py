@@ -88,8 +88,8 @@ class Reader:
         if TIME_NS.get(unit) == 1 and (ns := whole_numbers(cells)) is not None:
             return Times(ns, np.zeros(len(cells), np.bool_))
         cells = self._normal(cells)
-        if _POWERS.get(unit, -1) >= 0 and (found := scaled(cells, _POWERS[unit])):
-            return found
+        if _POWERS.get(unit, -1) >= 0 and (exact := scaled(cells, _POWERS[unit])):
+            return exact
         numbers, units = _split(cells)
         ns, rounded = pa.nulls(len(cells), pa.int64()), np.zeros(len(cells), np.bool_)
         for word, rows in _by_unit(numbers, units, unit):
@@ -105,8 +105,8 @@ class Reader:
 
     def sizes(self, cells: pa.StringArray, unit: str) -> pa.Int64Array:
         """Returns sizes in bytes; null for one that isn't a whole number of bytes."""
-        found = sizes(self._normal(cells), unit or "B", SIZE_UNITS)
-        return only(found.bytes, ~found.rounded)
+        scaled = sizes(self._normal(cells), unit or "B", SIZE_UNITS)
+        return only(scaled.bytes, ~scaled.rounded)
 
     def figures(self, cells: pa.StringArray, unit: str) -> tuple[pa.DoubleArray, pa.StringArray]:
         """Returns figures in base units, and these units: ns for times, B for sizes, null for none, else as written.
@@ -123,8 +123,8 @@ class Reader:
 
     def extents(self, cells: pa.StringArray) -> list[pa.Int64Array]:
         """Returns the three numbers of a grid or block; y and z are null where the cell has only one number."""
-        found = pc.extract_regex(stripped(cells), _EXTENT)
-        return [integers(pc.struct_field(found, axis)) for axis in range(3)]
+        groups = pc.extract_regex(stripped(cells), _EXTENT)
+        return [integers(pc.struct_field(groups, axis)) for axis in range(3)]
 
     def _normal(self, cells: pa.StringArray) -> pa.StringArray:
         """Returns numbers as `1234.5`, with the units of their cells. A cell with a misplaced separator is null."""
@@ -142,8 +142,8 @@ class Reader:
 
 def _split(cells: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
     """The numbers of the cells and their units, '' for none; null where a cell isn't a number."""
-    found = pc.extract_regex(cells, _WITH_UNIT)
-    return pc.struct_field(found, 0), pc.struct_field(found, 1)
+    groups = pc.extract_regex(cells, _WITH_UNIT)
+    return pc.struct_field(groups, 0), pc.struct_field(groups, 1)
 
 
 def _by_unit(numbers: pa.StringArray, units: pa.StringArray, unit: str) -> list[tuple[str, Bools]]:
@@ -190,10 +190,10 @@ def _dates(cells: pa.StringArray) -> pa.Int64Array:
 def _date(text: str) -> int | None:
     for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("ns")):
         try:
-            found: int = pa.scalar(text).cast(kind).value
+            ns: int = pa.scalar(text).cast(kind).value
         except pa.ArrowInvalid:
             continue
-        return found
+        return ns
     return None
 
 
@@ -227,8 +227,8 @@ def kind_of(cell: str) -> str | None:
 
 def direction(cell: str) -> str:
     """Returns the direction of a copy as `HtoD` if the cell spells one, else the cell."""
-    found = _WAY.fullmatch(cell.strip()) if len(cell) <= _LONGEST else None
-    return f"{found[1][0].upper()}to{found[2][0].upper()}" if found else cell.strip()
+    match = _WAY.fullmatch(cell.strip()) if len(cell) <= _LONGEST else None
+    return f"{match[1][0].upper()}to{match[2][0].upper()}" if match else cell.strip()
 
 
 class Numbers:
@@ -248,8 +248,8 @@ class Numbers:
             self._taken.update(pc.unique(numbers).drop_null().to_pylist())
             return numbers
         coded = cells.dictionary_encode()
-        found = pa.array([self._number(text, number) for text, number in _distinct(coded, read)], pa.int64())
-        return found.take(coded.indices)
+        coded_numbers = pa.array([self._number(text, number) for text, number in _distinct(coded, read)], pa.int64())
+        return coded_numbers.take(coded.indices)
 
     def _number(self, text: str, number: int | None) -> int:
         if number is not None:
@@ -257,11 +257,11 @@ class Numbers:
             return number
         if text not in self._by_name:
             digits = _LAST_NUMBER.fullmatch(text)
-            wanted = int(digits[1]) if digits else 0
-            while wanted in self._taken:
-                wanted += 1
-            self._by_name[text] = wanted
-            self._taken.add(wanted)
+            free = int(digits[1]) if digits else 0
+            while free in self._taken:
+                free += 1
+            self._by_name[text] = free
+            self._taken.add(free)
         return self._by_name[text]
 
     def names(self) -> Iterator[tuple[int, str]]:

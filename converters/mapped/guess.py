@@ -129,8 +129,8 @@ class _Column:
     @cached_property
     def numbers(self) -> list[Decimal]:
         """The numbers of the cells."""
-        found = [cell_quantity(cell) for cell in self.values]
-        return [figure.number for figure in found if figure and figure.number.is_finite()]
+        figures = [cell_quantity(cell) for cell in self.values]
+        return [figure.number for figure in figures if figure and figure.number.is_finite()]
 
     @cached_property
     def is_number(self) -> bool:
@@ -145,8 +145,8 @@ class _Column:
     @cached_property
     def cell_unit(self) -> str:
         """The unit in the cells, '' for none."""
-        found = next((figure for cell in self.values if (figure := cell_quantity(cell))), None)
-        return found.unit if found else ""
+        quantity = next((figure for cell in self.values if (figure := cell_quantity(cell))), None)
+        return quantity.unit if quantity else ""
 
 
 def guess(sample: Sample, path: str, lines: Sequence[str] = ()) -> Proposal:
@@ -208,8 +208,8 @@ def _figures(columns: Sequence[_Column], mapping: ColumnMap | None) -> Table | N
     elif "start" in mapping.cells:
         return None
     else:
-        known = {name: cell for name, cell in mapping.cells.items() if name in ("name", "count", "percent", *FIGURES)}
-        fields = settings_of(headings, {name: places[cell.column] for name, cell in known.items()}, below)
+        mapped = {name: cell for name, cell in mapping.cells.items() if name in ("name", "count", "percent", *FIGURES)}
+        fields = settings_of(headings, {name: places[cell.column] for name, cell in mapped.items()}, below)
     return Table(0, 1, (), Delimited("tabs"), headings, fields) if fields else None
 
 
@@ -218,16 +218,16 @@ def _stated_mapping(proposal: Proposal) -> ColumnMap | None:
 
     Starts count only where their unit is stated, or shown by rows that would overlap in a shorter one.
     """
-    found = {one.field: one for one in proposal.guesses}
-    if "start" in found and not found["start"].sure and _OVERLAP not in found["start"].because:
-        found = {name: one for name, one in found.items() if name not in ("start", "end")}
-        found |= {"value": replace(found.pop("dur"), field="value")} if "dur" in found else {}
-    times = [found[name] for name in ("dur", "end", *FIGURES) if name in found]
-    if "name" not in found or not all(one.sure for one in (found["name"], *times)) or not times:
+    guesses = {one.field: one for one in proposal.guesses}
+    if "start" in guesses and not guesses["start"].sure and _OVERLAP not in guesses["start"].because:
+        guesses = {name: one for name, one in guesses.items() if name not in ("start", "end")}
+        guesses |= {"value": replace(guesses.pop("dur"), field="value")} if "dur" in guesses else {}
+    times = [guesses[name] for name in ("dur", "end", *FIGURES) if name in guesses]
+    if "name" not in guesses or not all(one.sure for one in (guesses["name"], *times)) or not times:
         return None
     if not any(is_time(heading(one.cell.column.rpartition(".")[2]).unit) for one in times):
         return None
-    cells = {name: one.cell for name, one in found.items() if one.sure or name == "start"}
+    cells = {name: one.cell for name, one in guesses.items() if one.sure or name == "start"}
     return ColumnMap(cells, decimal=proposal.decimal, clock=proposal.clock).check()
 
 
@@ -269,7 +269,7 @@ def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
     if evidence.commas:
         cells = [tuple(map(with_point, column)) for column in cells]
     below = dict(zip(head.columns, units, strict=False))
-    found = [
+    columns = [
         _Column(
             name,
             heading(name if head.dialect or head.printed else name.rpartition(".")[2]),
@@ -278,7 +278,7 @@ def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
         )
         for name, column in zip(head.columns, cells, strict=True)
     ]
-    return found, "comma" if evidence.commas else "point"
+    return columns, "comma" if evidence.commas else "point"
 
 
 class _Guesses:
@@ -397,13 +397,13 @@ class _Guesses:
     def _units(self) -> dict[str, tuple[str, str, bool]]:
         """The units of times, figures and sizes; why; and whether that is sure."""
         units = {name: self._stated(name) for name in self._found if name in _TIMED}
-        found = {name: unit for name, unit in units.items() if unit is not None}
+        units_by_field = {name: unit for name, unit in units.items() if unit is not None}
         for name in [name for name, unit in units.items() if unit is None]:
-            found[name] = self._assumed(name, found)
+            units_by_field[name] = self._assumed(name, units_by_field)
         for name in (it for it in SIZES if it in self._found):
             if (unit := self._found[name][0].head.unit) in SIZE_UNITS:
-                found[name] = ("", f"{unit} by its heading", True)
-        return found
+                units_by_field[name] = ("", f"{unit} by its heading", True)
+        return units_by_field
 
     def _stated(self, name: str) -> tuple[str, str, bool] | None:
         """The unit that the table states, None if it doesn't."""
@@ -423,24 +423,24 @@ class _Guesses:
             return column.head.unit or column.below, "", True
         return None
 
-    def _assumed(self, name: str, found: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool]:
+    def _assumed(self, name: str, units: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool]:
         """The unit of times that the table doesn't state."""
         if name == "start" and (unit := _epoch_unit(self._found[name][0].numbers)) and not self._are_ns():
             return unit, f"as {unit} these are dates of this century; clock=unix, if that is so", False
-        if name == "start" and (longer := self._unit_without_overlaps(found)):
+        if name == "start" and (longer := self._unit_without_overlaps(units)):
             return longer
-        other = next((self._word(it) for it in ("start", "dur", "end", *FIGURES) if it in found and self._word(it)), "")
-        if not other and name != "start" and "start" in found and found["start"][0] not in ("", ISO):
-            other = found["start"][0]
+        other = next((self._word(it) for it in ("start", "dur", "end", *FIGURES) if it in units and self._word(it)), "")
+        if not other and name != "start" and "start" in units and units["start"][0] not in ("", ISO):
+            other = units["start"][0]
         if other:
             return other, f"no unit is stated: {other} as the other times", False
         if self._are_ns():
             return "ns", f"no unit is stated anywhere: whole numbers, no duration below {_LONG}, may be ns", False
         return "us", "no unit is stated anywhere: us is a guess", False
 
-    def _unit_without_overlaps(self, found: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool] | None:
+    def _unit_without_overlaps(self, units: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool] | None:
         """A longer unit of starts than that of durations, where in the latter most rows would overlap with the next."""
-        if "dur" not in found or not (unit := self._word("dur")):
+        if "dur" not in units or not (unit := self._word("dur")):
             return None
         dur = self._found["dur"][0]
         starts, durations = self._found["start"][0].numbers, dur.numbers

@@ -148,13 +148,13 @@ def _alike(sample: Sample) -> list[int]:
     shapes: dict[str, list[int]] = {}
     timed: list[tuple[int, str]] = []
     for number, line in enumerate(sample.lines, 1):
-        if len(line) <= LONGEST and (found := _TIME.search(line)):
-            behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
-            if not re.search(r"[A-Za-z]{2}", line[: found.start()]):
-                behind = re.sub(r"[\d.,]+", "0", found[0]) if re.search(r"\s[A-Za-z_]{2}", line[found.end() :]) else ""
+        if len(line) <= LONGEST and (match := _TIME.search(line)):
+            behind = re.sub(r"[\d.,]+", "0", line[match.start() :])
+            if not re.search(r"[A-Za-z]{2}", line[: match.start()]):
+                behind = re.sub(r"[\d.,]+", "0", match[0]) if re.search(r"\s[A-Za-z_]{2}", line[match.end() :]) else ""
             if behind:
                 shapes.setdefault(behind[:_ALIKE], []).append(number)
-                timed.append((number, line[: found.end()]))
+                timed.append((number, line[: match.end()]))
     if not timed or len(shapes) < len(timed):
         return max(shapes.values(), key=len, default=[])
     shapes = {}
@@ -203,21 +203,27 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
         mapping = ColumnMap({}, lines=(text,), decimal=decimal).check()
     except KtraceError:
         return None
-    (found,) = mapping.patterns()
-    if found.fields.keys() >= {"percent", "count", "dur"}:
-        rows = [cells for line in lines if (cells := found.cells(line)) is not None]
+    (line_pattern,) = mapping.patterns()
+    if line_pattern.fields.keys() >= {"percent", "count", "dur"}:
+        rows = [cells for line in lines if (cells := line_pattern.cells(line)) is not None]
         if not _are_shares(rows):
             if not _are_shares(rows, of_calls=True):
                 return None  # nothing says whether it is the time of a call
             mapping = replace(mapping, lines=(text.replace("{dur}", "{avg}"),))
-            (found,) = mapping.patterns()
-    times = [unit for name, unit in found.fields.items() if name in _TIMES]
-    rows = [cells for line in lines if (cells := found.cells(line)) is not None]
+            (line_pattern,) = mapping.patterns()
+    times = [unit for name, unit in line_pattern.fields.items() if name in _TIMES]
+    rows = [cells for line in lines if (cells := line_pattern.cells(line)) is not None]
     fit = [cells["name"] for cells in rows]
-    if _are_below_settings(lines, found) or len(timed) - len(fit) > _ODD * len(timed) or _are_stamps(found, rows):
+    if (
+        _are_below_settings(lines, line_pattern)
+        or len(timed) - len(fit) > _ODD * len(timed)
+        or _are_stamps(line_pattern, rows)
+    ):
         return None
     are_names = (
-        all(map(_is_name, fit)) and all(map(is_measured, (found.text, *fit))) and found.text.count("}") < _MOST_PLACES
+        all(map(_is_name, fit))
+        and all(map(is_measured, (line_pattern.text, *fit)))
+        and line_pattern.text.count("}") < _MOST_PLACES
     )
     if text.startswith("|") and any("|" in line and is_rule(line) for line in lines):
         return None  # rows of a table whose headings don't say what is measured
@@ -235,10 +241,10 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     if len(fit) <= _NAMED - (_OF_WORK.search(text) is not None) or not is_most or not is_said:
         return None
     if (
-        not found.fields.keys() & {"dur", "total", "value", "count", "start"}
+        not line_pattern.fields.keys() & {"dur", "total", "value", "count", "start"}
         or are_repeats
         or are_sizes(fit)
-        or _are_same_work(rows, found, timed)
+        or _are_same_work(rows, line_pattern, timed)
         or _are_nested(rows)
         or any(map(_OF_REQUESTS.search, fit))
     ):
@@ -256,7 +262,7 @@ def _are_below_settings(lines: Sequence[str], form: LinePattern) -> bool:
         indent = len(line) - len(line.lstrip())
         if cells := form.cells(line):
             before.setdefault(cells["name"], []).append(last)
-            settings = tuple(text for own, text in above if own < indent)
+            settings = tuple(text for indent_above, text in above if indent_above < indent)
             places.setdefault(cells["name"], set()).update([settings] if settings else [])
             last = ""
             continue
@@ -281,7 +287,7 @@ def _are_nested(rows: Sequence[Mapping[str, str]]) -> bool:
 
 def _are_same_work(rows: Sequence[Mapping[str, str]], form: LinePattern, lines: Sequence[str]) -> bool:
     """Whether a number behind the time of each line is a rate by which all times are those of the same work."""
-    behind = [line[found.end() :] for line in lines if form.cells(line) is not None and (found := _TIME.search(line))]
+    behind = [line[time.end() :] for line in lines if form.cells(line) is not None and (time := _TIME.search(line))]
     figures = [[Decimal(number) for number in _NUMBER.findall(text)] for text in behind]
     times = [read.number for cells in rows if (read := quantity(cells.get("dur", "")))]
     return any(is_same_work(times, list(column)) for column in zip(*figures, strict=False))
@@ -289,9 +295,9 @@ def _are_same_work(rows: Sequence[Mapping[str, str]], form: LinePattern, lines: 
 
 def _are_stamps(form: LinePattern, rows: Sequence[Mapping[str, str]]) -> bool:
     """Whether the times before the names of lines go up: how long the program had run."""
-    found = [quantity(cells.get("dur", "")) for cells in rows]
+    times = [quantity(cells.get("dur", "")) for cells in rows]
     is_first = form.text.startswith("{dur") and form.fields["dur"] == "s"
-    return is_first and go_up([time.number for time in found if time])
+    return is_first and go_up([time.number for time in times if time])
 
 
 def _is_name(text: str) -> bool:
@@ -310,15 +316,15 @@ def _are_shares(rows: Sequence[Mapping[str, str]], *, of_calls: bool = False) ->
     One factor is between the times and all shares, as exactly as these are written. `of_calls`: times their count.
     """
     figures = [[quantity(cells.get(field, "")) for field in ("dur", "percent", "count")] for cells in rows]
-    known = [
+    pairs = [
         (time.number * (count.number if of_calls and count else 1), share.number)
         for time, share, count in figures
         if time and share and time.number > 0
     ]
-    last = Decimal(10) ** min((int(share.as_tuple().exponent) for _, share in known), default=0)
-    if len(known) <= _NAMED or max(share for _, share in known) < 5 * last:
+    last = Decimal(10) ** min((int(share.as_tuple().exponent) for _, share in pairs), default=0)
+    if len(pairs) <= _NAMED or max(share for _, share in pairs) < 5 * last:
         return False
-    return max((share - last) / time for time, share in known) <= min((share + last) / time for time, share in known)
+    return max((share - last) / time for time, share in pairs) <= min((share + last) / time for time, share in pairs)
 
 
 def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
@@ -330,9 +336,9 @@ def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
         else:
             patterns.append(text)
     mapping = ColumnMap({}, lines=tuple(patterns))
-    known = mapping.patterns()
-    fields = {name: unit for pattern in reversed(known) for name, unit in pattern.fields.items()}
-    fit = sum(any(pattern.cells(line) is not None for pattern in known) for line in sample.lines)
+    forms = mapping.patterns()
+    fields = {name: unit for pattern in reversed(forms) for name, unit in pattern.fields.items()}
+    fit = sum(any(pattern.cells(line) is not None for pattern in forms) for line in sample.lines)
     if not fit:
         raise InputError(
             "has no such line", path=path, expected=f"a line such as {patterns[0]}", remedy="{} stands for anything"
@@ -362,7 +368,7 @@ def _guessed(sample: Sample, path: str, numbers: Sequence[int]) -> str:
 
 def _pattern(texts: Sequence[str]) -> str | None:
     """The pattern of lines, None if they share no name and no time."""
-    rows = [[_Token(found[0], found.start(), found.end()) for found in _TOKEN.finditer(text)] for text in texts]
+    rows = [[_Token(match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)] for text in texts]
     if not rows or not rows[0]:
         return None
     common = list(range(len(rows[0])))  # of the tokens of the first line, those that all lines have

@@ -70,16 +70,16 @@ def resolved(mapping: ColumnMap, headings: Sequence[str], units: Sequence[str] =
 
     `units` are those of a row below the headings.
     """
-    own = Own(headings)
+    lookup = Own(headings)
     below = dict(zip(headings, units, strict=False))
     columns: dict[str, Column] = {}
     constants = {name: cell.constant for name, cell in mapping.cells.items() if cell.constant is not None}
     for name, cell in mapping.cells.items():
         if name in constants:
             continue
-        found = own.find(cell.column)
-        if found is not None:
-            columns[name] = Column(found, cell.unit or _unit(name, found, below.get(found, "")))
+        place = lookup.find(cell.column)
+        if place is not None:
+            columns[name] = Column(place, cell.unit or _unit(name, place, below.get(place, "")))
         elif _is_constant(name, cell.column):
             constants[name] = cell.column
         else:
@@ -92,9 +92,9 @@ def _is_constant(name: str, word: str) -> bool:
     return word in (*SLICE_KINDS, *POINT_KINDS) if name == "kind" else name in (*PLACES, *WHOLE) and word.isdecimal()
 
 
-def _unit(name: str, own: str, below: str) -> str:
+def _unit(name: str, cell: str, below: str) -> str:
     """The unit of a column: below its heading, or in it."""
-    unit = below or heading(own).unit
+    unit = below or heading(cell).unit
     if name in SIZES:
         return unit if unit in SIZE_UNITS else ""
     if name in TIMES:
@@ -104,8 +104,8 @@ def _unit(name: str, own: str, below: str) -> str:
 
 def _count_found(mapping: ColumnMap, headings: Sequence[str]) -> int:
     """Returns how many of the mapping's columns a line has as headings."""
-    own = Own(headings)
-    return sum(own.find(cell.column) is not None for cell in mapping.cells.values() if cell.column)
+    lookup = Own(headings)
+    return sum(lookup.find(cell.column) is not None for cell in mapping.cells.values() if cell.column)
 
 
 def no_column(mapping: ColumnMap, name: str, headings: Sequence[str], path: str, where: str) -> KtraceError:
@@ -214,8 +214,8 @@ def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:
         return True if not isinstance(resolved(mapping, cells), str) else None
 
     for number, line in enumerate(sample.lines or [sample.text or ""], 1):
-        if found := headings_of(line, cast("object", recognise)):  # type: ignore[arg-type]
-            return Head(tuple(found[0]), number, found[2])
+        if table := headings_of(line, cast("object", recognise)):  # type: ignore[arg-type]
+            return Head(tuple(table[0]), number, table[2])
         if number > _LINES:
             continue
         for separator in SEPARATORS:
@@ -232,9 +232,9 @@ def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:
 
 def _printed(sample: Sample) -> Head | None:
     """The columns of the first table that is printed: Markdown, a box, columns of fixed width."""
-    if not (found := first_printed(sample)):
+    if not (table := first_printed(sample)):
         return None
-    return Head(columns_of(found[0].headings), found[0].line, None, tuple(head_cells(found)))
+    return Head(columns_of(table[0].headings), table[0].line, None, tuple(head_cells(table)))
 
 
 def no_table(path: str, remedy: str = "") -> InputError:

@@ -186,8 +186,8 @@ def _values(records: list[Record], key: str) -> pa.BinaryArray:
     try:
         values = list(map(itemgetter(key), records))
     except KeyError:
-        found = (record.get(key) for record in records)
-        return pa.array([None if value is None else bytes(value) for value in found], pa.binary())
+        texts = (record.get(key) for record in records)
+        return pa.array([None if value is None else bytes(value) for value in texts], pa.binary())
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
     return pa.BinaryArray.from_buffers(

@@ -24,7 +24,7 @@ def line_blocks(
     waiting: list[dict[str, str]] = []
     numbers: list[int] = []
     for line in lines:
-        cells = next((found for pattern in patterns if (found := pattern.cells(line.text)) is not None), None)
+        cells = next((parsed for pattern in patterns if (parsed := pattern.cells(line.text)) is not None), None)
         if cells is None:
             if not line.text.strip():
                 lines.structure()
@@ -40,7 +40,7 @@ def line_blocks(
 
 
 def _block(rows: Sequence[Mapping[str, str]], numbers: Sequence[int], columns: Sequence[str]) -> Block:
-    found = {name: pa.array([row.get(name) for row in rows], pa.string()) for name in columns}
-    if "count" in found and found["count"].null_count == len(rows):
-        found["count"] = pa.array(["1"] * len(rows))  # a line tells of one occurrence
-    return Block("line", pa.array(numbers, pa.int64()), found)
+    arrays = {name: pa.array([row.get(name) for row in rows], pa.string()) for name in columns}
+    if "count" in arrays and arrays["count"].null_count == len(rows):
+        arrays["count"] = pa.array(["1"] * len(rows))  # a line tells of one occurrence
+    return Block("line", pa.array(numbers, pa.int64()), arrays)

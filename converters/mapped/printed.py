@@ -92,7 +92,7 @@ def _block(rows: Sequence[Row]) -> tuple[Table, Block]:
     return table, Block("line", pa.array([row.line for row in rows], pa.int64()), columns)
 
 
-def head_cells(found: tuple[Table, list[list[str]]]) -> list[tuple[str, ...]]:
+def head_cells(table_and_rows: tuple[Table, list[list[str]]]) -> list[tuple[str, ...]]:
     """The cells of the first rows by columns."""
-    table, rows = found
+    table, rows = table_and_rows
     return [tuple(row[index] for row in islice(rows, _ROWS)) for index in range(len(table.headings))]

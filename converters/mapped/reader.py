@@ -54,10 +54,10 @@ def _mapping(source: Source, conversion: Conversion) -> ColumnMap | Table:
         return mapping_of(text)
     if source.mapping is None:
         sample = source.sample()
-        found = stated(sample) if sample.is_json else None
-        if found and isinstance(found[1], Table):
-            return found[1]
-        guessed = found[1] if found else None if sample.is_json else stated_lines(sample, source.path)
+        stated_here = stated(sample) if sample.is_json else None
+        if stated_here and isinstance(stated_here[1], Table):
+            return stated_here[1]
+        guessed = stated_here[1] if stated_here else None if sample.is_json else stated_lines(sample, source.path)
         if isinstance(guessed, ColumnMap):
             conversion.report.issue("guessed", source.path, guessed.text(), 0)
             return guessed
@@ -75,15 +75,15 @@ def _tables(source: Source, conversion: Conversion, mapping: ColumnMap, rows: Ma
     """Yields the rows of all tables that have the columns of the mapping."""
 
     def recognise(cells: Sequence[str]) -> Fields | None:
-        found = resolved(mapping, cells)
-        return found if isinstance(found, Fields) else None
+        resolution = resolved(mapping, cells)
+        return resolution if isinstance(resolution, Fields) else None
 
     blocks = CsvBlocks(source, conversion, recognise)
     fields: Fields | None = None
     for item in blocks:
         if isinstance(item, CsvTable):
-            found = resolved(mapping, item.headings, item.units)
-            fields = found if isinstance(found, Fields) else item.what
+            resolution = resolved(mapping, item.headings, item.units)
+            fields = resolution if isinstance(resolution, Fields) else item.what
         elif isinstance(item, CsvRows):
             assert fields is not None  # rows come after their table
             if batch := rows.batch(item.block, fields, item.table.ordinal):
@@ -99,8 +99,8 @@ def _printed(source: Source, conversion: Conversion, mapping: ColumnMap, rows: M
         return not isinstance(resolved(mapping, names), str)
 
     for table, block in printed_blocks(source, conversion, has_columns):
-        found = resolved(mapping, columns_of(table.headings), [head.unit for head in table.headings])
-        if isinstance(found, Fields) and (batch := rows.batch(block, found, table.ordinal)):
+        fields = resolved(mapping, columns_of(table.headings), [head.unit for head in table.headings])
+        if isinstance(fields, Fields) and (batch := rows.batch(block, fields, table.ordinal)):
             yield batch
 
 
@@ -143,12 +143,12 @@ def _lines(source: Source, conversion: Conversion, mapping: ColumnMap) -> Iterat
     fields = resolved(by_name, columns)
     if isinstance(fields, str):
         raise no_column(by_name, fields, columns, source.path, "the braces of its lines")
-    rows, found = MappedRows(by_name, conversion, source.path), False
+    rows, matched = MappedRows(by_name, conversion, source.path), False
     for block in line_blocks(source, conversion, patterns, columns):
-        found = True
+        matched = True
         if batch := rows.batch(block, fields, 0):
             yield batch
-    if not found:
+    if not matched:
         raise InputError(
             f"has no line of a form in {mapping.where}",
             path=source.path,

@@ -59,15 +59,15 @@ class Kinds:
         elif constant := fields.constants.get("kind"):
             kind = pa.scalar(self._own.get(constant) or self._valid("kind", constant), pa.string())
             kinds = pc.if_else(pc.equal(kinds, "total"), kinds, kind)  # a row named Total adds up the others
-        found: dict[str, Any] = {"kind": kinds.dictionary_encode()}
+        kind_columns: dict[str, Any] = {"kind": kinds.dictionary_encode()}
         if cells is not None and "cat" not in columns:
-            found["cat"] = cells
+            kind_columns["cat"] = cells
         if "copy_kind" not in columns:
             ways = by_distinct(names, lambda name: device_work(name)[1], pa.string())
-            found["copy_kind"] = pc.if_else(pc.equal(kinds, "memcpy"), ways, _NONE)
+            kind_columns["copy_kind"] = pc.if_else(pc.equal(kinds, "memcpy"), ways, _NONE)
         if "track" not in columns and "value" in fields.columns and self._events:
-            found["track"] = pc.if_else(pc.equal(kinds, "counter"), names, _NONE)
-        return found
+            kind_columns["track"] = pc.if_else(pc.equal(kinds, "counter"), names, _NONE)
+        return kind_columns
 
     def _by_name(self, fields: Fields) -> Any:
         """Returns a function from the name of a row to its kind."""
@@ -86,12 +86,14 @@ class Kinds:
 
     def _by_cell(self, cells: pa.StringArray, typed: Block) -> pa.StringArray:
         """The kinds that cells state, null for unknown ones, which are noted."""
-        found = {cell: self._own.get(cell) or kind_of(cell) for cell in pc.unique(cells).drop_null().to_pylist()}
-        for cell in (cell for cell, kind in found.items() if kind is None):
+        kinds_by_cell = {
+            cell: self._own.get(cell) or kind_of(cell) for cell in pc.unique(cells).drop_null().to_pylist()
+        }
+        for cell in (cell for cell, kind in kinds_by_cell.items() if kind is None):
             rows = np.flatnonzero(pc.fill_null(pc.equal(cells, cell), False).to_numpy(zero_copy_only=False))
             hint = f"{cell!r}: kinds.{cell}=KIND in the mapping makes it one of ktrace's kinds"
             self._report.issue("unknown-kind", typed.where(int(rows[0])), hint, len(rows))
-        return by_distinct(cells, found.__getitem__, pa.string())
+        return by_distinct(cells, kinds_by_cell.__getitem__, pa.string())
 
 
 #: Field -> column of the model, where they differ.
@@ -147,25 +149,25 @@ class MappedRows:
 
     def _typed(self, block: Block, fields: Fields) -> Block:
         """Returns the block with a column `<field>` for each field; cells that can't be read stay, as arguments."""
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         left: dict[str, pa.Array] = {}
         for name, column in fields.columns.items():
             cells = block.take(column.own)
             if cells is not None:
-                self._read_field(block, name, column, cells, found, left)
+                self._read_field(block, name, column, cells, columns, left)
         for name in ("ts", "end", "dur"):
             if (rounded := left.get(f"${name}")) is not None:
                 for row in np.flatnonzero(present(rounded)).tolist():
                     self._report.issue("rounded", block.where(row), f"${name}")
         for key, cells in block.rest().items():
-            own = key.removeprefix("args.")
+            plain = key.removeprefix("args.")
             if not pa.types.is_string(cells.type):
-                left[own] = cells
+                left[plain] = cells
             elif has_text(cells).any():
-                unit = fields.below.get(own)
-                left[f"{own} ({unit})" if unit else own] = argument(cells, heading(own))
+                unit = fields.below.get(plain)
+                left[f"{plain} ({unit})" if unit else plain] = argument(cells, heading(plain))
         headings = {f"<{name}>": column.own for name, column in fields.columns.items()}
-        return Block(block.place, block.numbers, found | left, headings)
+        return Block(block.place, block.numbers, columns | left, headings)
 
     def _read_field(
         self,
@@ -173,7 +175,7 @@ class MappedRows:
         name: str,
         column: Column,
         cells: pa.StringArray,
-        found: dict[str, pa.Array],
+        typed: dict[str, pa.Array],
         left: dict[str, pa.Array],
     ) -> None:
         """Adds what the cells of a field become, and those of them that stay arguments."""
@@ -187,18 +189,18 @@ class MappedRows:
             values = dict(zip((f"{name}_{axis}" for axis in "xyz"), read.extents(cells), strict=True))
         elif name in PLACES:
             values[name] = self._numbers[name].of(stripped(cells), read)
-            found |= {"<thread cells>": stripped(cells)} if name == "thread" else {}
+            typed |= {"<thread cells>": stripped(cells)} if name == "thread" else {}
         elif name in WHOLE:
             values[name] = read.whole(cells)
         elif name in SIZES:
             values[name] = read.sizes(cells, column.unit)
         elif name in FIGURES:
-            values[name], found[f"<unit {name}>"] = read.figures(cells, column.unit)
+            values[name], typed[f"<unit {name}>"] = read.figures(cells, column.unit)
         elif name in TEXTS or name == "kind":
             values[name] = stripped(cells) if name != "name" else _blank_to_null(cells)
         else:
             values[name] = floats(cells)
-        found |= {f"<{key}>": value for key, value in values.items()}
+        typed |= {f"<{key}>": value for key, value in values.items()}
         first = next(iter(values.values()))
         misfits = has_text(stripped(cells)) & ~present(first) if first.null_count else None
         if misfits is not None and misfits.any():
@@ -288,14 +290,14 @@ class MappedRows:
 
     def _extents(self, fields: Fields) -> dict[str, int]:
         """The constants of grid and block."""
-        found: dict[str, int] = {}
+        columns: dict[str, int] = {}
         for part in EXTENTS:
             if text := fields.constants.get(part):
                 numbers = [axis[0].as_py() for axis in self._read.extents(pa.array([text]))]
                 if numbers[0] is None:
                     raise self._mapping.error(f"{part} is '{text}'", expected="x, y and z, such as 64x1x1")
-                found |= {f"{part}_{axis}": number for axis, number in zip("xyz", numbers, strict=True) if number}
-        return found
+                columns |= {f"{part}_{axis}": number for axis, number in zip("xyz", numbers, strict=True) if number}
+        return columns
 
     def _times(self, typed: Block, fields: Fields) -> dict[str, Any]:
         """Start, duration, value and unit of events."""
@@ -312,8 +314,8 @@ class MappedRows:
     def _widen(self, start: pa.Int64Array, dur: pa.Int64Array | None) -> None:
         ends = start if dur is None else pc.add(start, pc.fill_null(dur, 0))
         first, last = pc.min(start).as_py(), pc.max(ends).as_py()
-        known = self._good > len(start)
-        self._first, self._last = (min(self._first, first), max(self._last, last)) if known else (first, last)
+        has_bounds = self._good > len(start)
+        self._first, self._last = (min(self._first, first), max(self._last, last)) if has_bounds else (first, last)
         self._busy += 0 if dur is None else int(pc.sum(pc.cast(dur, pa.decimal128(38))).as_py() or 0)
 
     def _remember(self, columns: dict[str, Any]) -> None:
@@ -361,21 +363,21 @@ def _blank_to_null(cells: pa.StringArray) -> pa.StringArray:
 
 def _figures(typed: Block, fields: Fields) -> dict[str, Any]:
     """The figures of summaries in the unit of the row's first one; a figure in another unit becomes an argument."""
-    found = {name: typed.take(f"<{name}>") for name in FIGURES if typed.is_left(f"<{name}>")}
-    if not found:
+    figures = {name: typed.take(f"<{name}>") for name in FIGURES if typed.is_left(f"<{name}>")}
+    if not figures:
         return {}
-    units = {name: typed.take(f"<unit {name}>") for name in found}
+    units = {name: typed.take(f"<unit {name}>") for name in figures}
     unit = pc.coalesce(*units.values())
     columns: dict[str, Any] = {}
-    for name, values in found.items():
+    for name, values in figures.items():
         same = pc.or_(pc.fill_null(pc.equal(units[name], unit), False), pc.is_null(units[name]))
         columns[name] = pc.if_else(same, values, pa.scalar(None, pa.float64()))
         columns[f"args.{fields.columns[name].own}"] = pc.if_else(same, pa.scalar(None, pa.float64()), values)
-    others = {key: column for key, column in columns.items() if key not in found and column.null_count < len(column)}
-    metric = heading(fields.columns[next(iter(found))].own).name or "value"
+    others = {key: column for key, column in columns.items() if key not in figures and column.null_count < len(column)}
+    metric = heading(fields.columns[next(iter(figures))].own).name or "value"
     is_time = pc.fill_null(pc.equal(unit, "ns"), True)
     metrics = pc.if_else(is_time, pa.scalar("duration"), pa.scalar(metric))
-    return {name: columns[name] for name in found} | others | {"unit": unit, "metric": metrics}
+    return {name: columns[name] for name in figures} | others | {"unit": unit, "metric": metrics}
 
 
 def _launching_threads(columns: dict[str, Any], cells: pa.StringArray | None, fields: Fields) -> dict[str, Any]:
@@ -387,8 +389,10 @@ def _launching_threads(columns: dict[str, Any], cells: pa.StringArray | None, fi
     if isinstance(stream, pa.Array):
         on_stream = pc.and_(on_stream, stream.is_valid())
     moved = only(cells, pc.fill_null(on_stream, False).to_numpy(zero_copy_only=False))
-    found = {"tid": pc.if_else(on_stream, pa.scalar(None, tid.type), tid)}
-    return found | ({f"args.{fields.columns['thread'].own}": argument(moved)} if moved.null_count < len(moved) else {})
+    threads = {"tid": pc.if_else(on_stream, pa.scalar(None, tid.type), tid)}
+    return threads | (
+        {f"args.{fields.columns['thread'].own}": argument(moved)} if moved.null_count < len(moved) else {}
+    )
 
 
 def _expected(unit: str) -> str:

@@ -211,16 +211,16 @@ def _add(collective: Collective, rows: RowBuilder, stacks: Stacks) -> None:
 
 def _add_durations(durations: dict[tuple[str, str | None], list[int]], rows: RowBuilder) -> None:
     """Adds the times on the device, which have no begin, as statistics of each collective and group."""
-    for (name, group), mine in durations.items():
+    for (name, group), times in durations.items():
         rows.summary(
             "kernel",
             name,
             unit="ns",
-            count=len(mine),
-            total=float(sum(mine)),
-            avg=sum(mine) / len(mine),
-            min=float(min(mine)),
-            max=float(max(mine)),
+            count=len(times),
+            total=float(sum(times)),
+            avg=sum(times) / len(times),
+            min=float(min(times)),
+            max=float(max(times)),
             comm=group,
             operation="collective",
             scope=["duration_ms"],

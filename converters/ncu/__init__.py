@@ -105,12 +105,12 @@ def headings(text: str) -> Headings | None:
     if "," not in text or ("Kernel Name" not in text and "Metric Name" not in text):
         return None
     fields = [field.strip() for field in fields_of(text) or ()]
-    known = set(fields)
-    if not known & {"ID", "Process ID", "Kernel Name"}:
+    names = set(fields)
+    if not names & {"ID", "Process ID", "Kernel Name"}:
         return None
-    if "Metric Name" in known and known & {"Metric Value", "Average"}:
+    if "Metric Name" in names and names & {"Metric Value", "Average"}:
         return Headings(fields, long=True)
-    if "Kernel Name" in known and known & {"ID", "Process ID"} and known - FIXED:
+    if "Kernel Name" in names and names & {"ID", "Process ID"} and names - FIXED:
         return Headings(fields, long=False)
     return None
 

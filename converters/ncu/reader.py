@@ -175,9 +175,9 @@ class _Page:
         self._heads: dict[tuple[str, ...], int] = {}
         self._current: tuple[str, ...] | None = None
         nvtx = [name for name in fields if PUSHED in name or STARTED in name]
-        known = {*FIXED, *nvtx, *(_LONG + _RULE if long else ())}
-        self._others = [name for name in fields if long and name not in known]
-        self._metrics = [number for number, name in enumerate(fields) if not long and name not in known]
+        columns = {*FIXED, *nvtx, *(_LONG + _RULE if long else ())}
+        self._others = [name for name in fields if long and name not in columns]
+        self._metrics = [number for number, name in enumerate(fields) if not long and name not in columns]
         self._names = [fields[number] for number in self._metrics]
         ranges = [name for name in fields if name == "Domain" or name.startswith("Range:")]
         self._key = [self._at[name] for name in fields if (name in FIXED or name in ranges) and name]

@@ -77,8 +77,8 @@ class Session:
             attribute.get("name", "").removeprefix(_PREFIX): next(iter(attribute.get("value", {}).values()), None)
             for attribute in device.get("attributes", ())
         }
-        name, known = self._devices.get(device.get("number", 0), ("", {}))
-        self._devices[device.get("number", 0)] = device.get("name") or name, known | attributes
+        name, facts = self._devices.get(device.get("number", 0), ("", {}))
+        self._devices[device.get("number", 0)] = device.get("name") or name, facts | attributes
 
     def add_facts(self, launches: Launches, version: int) -> None:
         """Adds the facts to the catalog."""
@@ -91,10 +91,10 @@ class Session:
         if host and self._host:
             launches.fact("host", **host, facts=self._host)
         for number, (name, attributes) in self._devices.items():
-            known = {_DEVICE[key]: value for key, value in attributes.items() if key in _DEVICE}
-            known |= {"attributes": attributes} if attributes else {}
+            more = {_DEVICE[key]: value for key, value in attributes.items() if key in _DEVICE}
+            more |= {"attributes": attributes} if attributes else {}
             named = {"name": name} if name else {}
-            launches.fact("device", **host, device=number, **named, facts={"vendor": "NVIDIA", "api": "cuda"} | known)
+            launches.fact("device", **host, device=number, **named, facts={"vendor": "NVIDIA", "api": "cuda"} | more)
 
 
 def functions_of(entry: Entry, container: Container, decoder: Decoder) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -117,10 +117,10 @@ def functions_of(entry: Entry, container: Container, decoder: Decoder) -> Iterat
     facts = {"source": source.get("number"), "code_bytes": size or None, "sm_revision": source.get("revision")}
     files = [file["path"] for file in source.get("files", {}).get("files", ()) if file.get("path")]
     facts |= {"files": files or None}
-    known = {name: value for name, value in facts.items() if value is not None}
+    facts_given = {name: value for name, value in facts.items() if value is not None}
     for symbol in source.get("symbols", {}).get("functions", ()):
         if symbol.get("name"):
-            yield symbol["name"], known | ({"address": symbol["address"]} if "address" in symbol else {})
+            yield symbol["name"], facts_given | ({"address": symbol["address"]} if "address" in symbol else {})
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

@@ -312,8 +312,8 @@ class Results:
             pairs = [(int(metric.samples.times[0]), float(metric.samples.values[0]))]
         args = None
         if pairs:
-            own = f'"Metric Value":{dump_json(text)},' if _needs_text(metric.value) else ""
-            args = f'{{{own}"instances":{instances_json(pairs, start)}}}'
+            value_text = f'"Metric Value":{dump_json(text)},' if _needs_text(metric.value) else ""
+            args = f'{{{value_text}"instances":{instances_json(pairs, start)}}}'
         self._launches.metric(figure, text, args=args)
 
     def _remarks(self, result: dict[str, Any]) -> list[str]:

@@ -250,13 +250,13 @@ class _Reading:
 
     def facts(self) -> Iterator[Batch]:
         """Yields the metrics of the whole, and the catalog: the tool, the cores and what the metadata say of them."""
-        rows, known = RowBuilder(self._conversion, first_id=int(self._batches.ids(1)[0])), self._metadata
+        rows, metadata = RowBuilder(self._conversion, first_id=int(self._batches.ids(1)[0])), self._metadata
         for metrics in self._metrics:
             add_metrics(metrics, rows, {})
-        versions = {"version": known.get("explorer_version"), "run": known.get("profile_name")}
+        versions = {"version": metadata.get("explorer_version"), "run": metadata.get("profile_name")}
         rows.tool_and_clock("Neuron Explorer", "session", _present(versions))
-        words = [f"{word} {known[key]}" for word, key in _PLACES.items() if known.get(key) is not None]
-        facts = {key: value for key, value in known.items() if key not in ("explorer_version", "profile_name")}
+        words = [f"{word} {metadata[key]}" for word, key in _PLACES.items() if metadata.get(key) is not None]
+        facts = {key: value for key, value in metadata.items() if key not in ("explorer_version", "profile_name")}
         for core in sorted(self._cores):
             name = ", ".join(words) + (f" ({core})" if len(self._cores) > 1 else "") if words else f"NeuronCore {core}"
             rows.fact("device", device=core, name=name, facts={"vendor": "AWS", **facts})

@@ -157,9 +157,9 @@ class GraphNodes:
             return {}
         pids, node = filled(pid, len(block), -1), filled(nodes, len(block), 0)
         place = np.full(len(block), -1, np.int64)
-        for process, (known, places) in self._of.items():
+        for process, (ids_of_nodes, places) in self._of.items():
             rows = np.flatnonzero((pids == process) & (node != 0))
-            at = positions(node[rows], known)
+            at = positions(node[rows], ids_of_nodes)
             place[rows[at >= 0]] = places[at[at >= 0]]
         self._count(int(np.count_nonzero(node)), int(np.count_nonzero(place >= 0)))
         if place.max(initial=-1) < 0:

@@ -94,8 +94,8 @@ def sizes(cells: pa.StringArray, unit: str) -> Sizes:
     if unit in ("", "B", "byte", "bytes") and (numbers := whole_numbers(cells)) is not None:
         return Sizes(numbers, np.zeros(len(cells), np.bool_))
     if unit in DECIMAL_BYTES and (exact := scaled(cells, len(str(DECIMAL_BYTES[unit])) - 1)):
-        known = pc.not_equal(exact.ns, 0)
-        return Sizes(pc.if_else(known, exact.ns, pa.scalar(None, pa.int64())), present(cells))
+        is_some = pc.not_equal(exact.ns, 0)
+        return Sizes(pc.if_else(is_some, exact.ns, pa.scalar(None, pa.int64())), present(cells))
     rounded = by_distinct(cells, partial(_is_rounded, unit=unit), pa.bool_())
     return Sizes(
         by_distinct(cells, partial(_size, unit=unit), pa.int64()),

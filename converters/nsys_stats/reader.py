@@ -74,7 +74,7 @@ _OTHER = re.compile(r"\s*-+(?: +-+)+\s*|\s*[|+>#│┃].*|\s*(?:\*\*|===).*")
 def is_csv(lines: Sequence[str]) -> bool:
     """Whether the tables in the lines are CSV: all of them, or a trace, and none with columns of fixed width."""
     heads = [line for line in lines if "Start" in line or "," in line]
-    tables = [(is_trace(known[1]), "\t" in heads[number - 1]) for number, known in find_csv(heads, _recognise)]
+    tables = [(is_trace(head[1]), "\t" in heads[number - 1]) for number, head in find_csv(heads, _recognise)]
     if any(trace for trace, _ in tables) and not any(map(_RULE.fullmatch, lines)):
         return True
     return any(not tabs for _, tabs in tables) and not any(map(_OTHER.fullmatch, lines))
@@ -118,8 +118,8 @@ def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _table(table: CsvTable) -> Table:
     """Returns a table for the rest of this package. Rows may end with a separator that the headings don't have."""
-    known, fields = table.what
-    headings = (*known, *map(heading, table.headings[len(known) :]))[: len(table.headings)]
+    head, fields = table.what
+    headings = (*head, *map(heading, table.headings[len(head) :]))[: len(table.headings)]
     return Table(table.ordinal, table.line, (), Delimited("commas"), headings, fields)
 
 

@@ -131,8 +131,8 @@ class TraceTable:
         static, dynamic = columns.get("shared_memory"), columns.get("shared_dynamic")
         if static is not None and dynamic is not None:
             both = pc.add(pc.fill_null(static, 0), pc.fill_null(dynamic, 0))
-            known = pc.or_(pc.is_valid(static), pc.is_valid(dynamic))
-            columns["shared_memory"] = pc.if_else(known, both, pa.scalar(None, pa.int64()))
+            has_size = pc.or_(pc.is_valid(static), pc.is_valid(dynamic))
+            columns["shared_memory"] = pc.if_else(has_size, both, pa.scalar(None, pa.int64()))
         return columns
 
     def _launches(self, block: TraceBlock) -> tuple[list[Batch], list[Skip]]:

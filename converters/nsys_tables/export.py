@@ -225,17 +225,17 @@ def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: 
 
     Raises DamagedInput if the columns of a table change between batches.
     """
-    known: dict[str, list[str]] = {}
+    tables: dict[str, list[str]] = {}
     for table, batch in batches:
         names = batch.schema.names
-        if table not in known:
+        if table not in tables:
             declared = ", ".join(f"{quoted_name(field.name)} {_kind(field.type)}" for field in batch.schema)
             try:
                 database.execute(f"CREATE TABLE {quoted_name(table)} ({declared})")
             except sqlite3.Error as error:
                 raise _damaged(source, table, str(error)) from None
-            known[table] = names
-        if names != known[table]:
+            tables[table] = names
+        if names != tables[table]:
             raise _damaged(source, table, "occurs twice, with different columns")
         marks = ", ".join("?" * len(names))
         columns = [

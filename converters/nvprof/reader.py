@@ -115,10 +115,10 @@ class _NvprofReader:
             yield from self.rows.ready()
 
     def _launch(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
-        known = {"device", "context", "stream", "kernel", "correlation_id"}
-        names = [head.text.casefold() if head.text.casefold() in known else head.text for head in headings]
+        plain_names = {"device", "context", "stream", "kernel", "correlation_id"}
+        names = [head.text.casefold() if head.text.casefold() in plain_names else head.text for head in headings]
         row = dict(zip(names, cells, strict=True))
-        units = {name: head.unit for name, head in zip(names, headings, strict=True) if name not in known}
+        units = {name: head.unit for name, head in zip(names, headings, strict=True) if name not in plain_names}
         return self._figures.launch(line, table, row, units)
 
     def line(self, read_line: Line) -> Iterator[Batch]:

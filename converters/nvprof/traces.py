@@ -244,8 +244,8 @@ def _shared_memory(block: Block) -> dict[str, pa.Array]:
         return {}
     total = parts[0] if len(parts) == 1 else pc.add(pc.fill_null(parts[0], 0), pc.fill_null(parts[1], 0))
     if len(parts) == 2:
-        known = pc.or_(parts[0].is_valid(), parts[1].is_valid())
-        total = pc.if_else(known, total, pa.scalar(None, pa.int64()))
+        has_size = pc.or_(parts[0].is_valid(), parts[1].is_valid())
+        total = pc.if_else(has_size, total, pa.scalar(None, pa.int64()))
     return {"shared_memory": total} | ({"shared_dynamic": dynamic} if dynamic is not None else {})
 
 

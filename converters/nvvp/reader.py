@@ -153,19 +153,19 @@ def markers(reading: NvvpReader, table: str) -> Iterator[Batch]:
         good = np.ones(len(block), np.bool_)
         for name in ("flags", "id", "timestamp"):
             column = block.get(name)
-            known = np.zeros(len(block), np.bool_) if column is None else present(column)
-            for row in np.flatnonzero(good & ~known).tolist():
+            has_start = np.zeros(len(block), np.bool_) if column is None else present(column)
+            for row in np.flatnonzero(good & ~has_start).tolist():
                 report.issue("bad-record", block.where(row), f"{name} isn't a number")
-            good &= known
+            good &= has_start
         sound = timed(block.filter(pa.array(good)), reading.conversion, "timestamp")
         flags, numbers = sound.get("flags"), sound.get("id")
         if not len(sound) or flags is None or numbers is None:
             continue
         is_end = pc.not_equal(pc.bit_wise_and(flags, _ENDS), 0).to_numpy(zero_copy_only=False)
-        known = np.isin(numbers.to_numpy(), starts)
-        for row in np.flatnonzero(is_end & ~known).tolist():
+        has_start = np.isin(numbers.to_numpy(), starts)
+        for row in np.flatnonzero(is_end & ~has_start).tolist():
             report.issue("end-without-begin", sound.where(row), f"id {numbers[row]}")
-        report.used(int((is_end & known).sum()), outcome="its start")
+        report.used(int((is_end & has_start).sum()), outcome="its start")
         rest = sound.filter(pa.array(~is_end))
         rest.drop("_id_")
         if len(rest):

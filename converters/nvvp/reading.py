@@ -128,5 +128,5 @@ def _known(streams: pa.Array | None) -> pa.Array | None:
     """Makes unknown streams null; CUPTI writes them as 2^32 - 1."""
     if streams is None:
         return None
-    known = pc.and_(pc.greater_equal(streams, 0), pc.not_equal(streams, (1 << 32) - 1))
-    return pc.if_else(known, streams, pa.scalar(None, pa.int64()))
+    is_set = pc.and_(pc.greater_equal(streams, 0), pc.not_equal(streams, (1 << 32) - 1))
+    return pc.if_else(is_set, streams, pa.scalar(None, pa.int64()))

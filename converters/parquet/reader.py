@@ -69,7 +69,7 @@ def read(source: Source, conversion: Conversion, pushdown: Pushdown = _ALL) -> I
     """
     files = _files(source, conversion, pushdown.ranks)
     batches = chain.from_iterable(_read_file(file, shown, conversion, pushdown) for file, shown in files)
-    return with_unique_ids(batches, conversion.report, told=pushdown.ids is not None)
+    return with_unique_ids(batches, conversion.report, noted=pushdown.ids is not None)
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:
@@ -243,10 +243,10 @@ def _size(file: Path | BinaryIO) -> int:
 def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
     """Whether a row group may contain one of the ids: one is between the group's smallest and largest id."""
     columns = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
-    known = columns["id"].statistics if "id" in columns else None
-    if known is None or not known.has_min_max:
+    statistics = columns["id"].statistics if "id" in columns else None
+    if statistics is None or not statistics.has_min_max:
         return True
-    return bool(np.searchsorted(ids, known.min) < np.searchsorted(ids, known.max, "right"))
+    return bool(np.searchsorted(ids, statistics.min) < np.searchsorted(ids, statistics.max, "right"))
 
 
 def _has_id(column: pa.Array, ids: Int64) -> pa.BooleanArray:

@@ -171,11 +171,11 @@ def _facts(context: Context, rows: RowBuilder) -> None:
         rows.fact(**fact)
     for (entity, key), facts in context.facts.items():
         rows.fact(entity, **dict(key), facts=facts)
-    for (host, device), known in context.devices.items():
-        rows.fact("device", host=host, device=device, **known)
-    for name, known in context.metrics.items():
-        if known:
-            rows.fact("metric", name=name, facts=known)
+    for (host, device), more in context.devices.items():
+        rows.fact("device", host=host, device=device, **more)
+    for name, more in context.metrics.items():
+        if more:
+            rows.fact("metric", name=name, facts=more)
     if context.clocks.anchor:
         at_ns, unix_ns = context.clocks.anchor
         name = clock_name((0, context.clocks.main))

@@ -154,22 +154,22 @@ def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
     Numbers rise from `first`, or from 1. Tracks without a host share a machine of their own.
     """
     hosts = [host_of(track.process, catalog) for track in tracks]
-    known = {host for host in hosts if host is not None}
-    if len(known) < 2:
+    names = {host for host in hosts if host is not None}
+    if len(names) < 2:
         return np.full(len(tracks), first, np.int64)
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts), first or 1)}
     return np.array([numbers[host] for host in hosts], np.int64)
 
 
-def _extended(known: tuple[int, int] | None, batch: TimelineBatch, is_work: Bools) -> tuple[int, int] | None:
+def _extended(span: tuple[int, int] | None, batch: TimelineBatch, is_work: Bools) -> tuple[int, int] | None:
     """The range of time from the first to the last of these slices, with that of slices on such tracks in the batch."""
     rows = np.flatnonzero(slice_rows(batch) & is_work[batch.track])
     if not len(rows):
-        return known
+        return span
     ts = batch.column("ts").to_numpy()[rows]
     end = ts + batch.durations[rows]
     first, last = int(ts.min()), int(end.max())
-    return (min(known[0], first), max(known[1], last)) if known else (first, last)
+    return (min(span[0], first), max(span[1], last)) if span else (first, last)
 
 
 def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:

@@ -37,11 +37,11 @@ class Names:
         for line in lines:
             key, _, rest = line.text.partition(" ")
             try:
-                known = self._line(key, rest.strip())
+                table = self._line(key, rest.strip())
             except (ValueError, IndexError):
                 lines.skip("bad-record", f"not as {key} is")
                 continue
-            if known:
+            if table:
                 lines.became("catalog")
             elif not line.text.strip() or key in ("END", "PROJECTIONS_ID") or key.startswith("TOTAL_"):
                 lines.structure()

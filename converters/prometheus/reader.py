@@ -207,14 +207,14 @@ def _text(source: Source, conversion: Conversion, samples: _Samples) -> Iterator
     """Reads the text format, and what `promtool tsdb dump` prints."""
     lines = Lines(source, conversion)
     comments: dict[str, dict[str, str]] = {}
-    known: dict[str, Series | None] = {}
+    series_of_labels: dict[str, Series | None] = {}
     for line in lines:
         text = line.text.strip()
         if not text or text.startswith("#"):
             if comment := _COMMENT.fullmatch(text):
                 comments.setdefault(comment[2], {})[comment[1]] = (comment[3] or "").strip()
             lines.structure()
-        elif (problem := _sample(line, samples, known, comments)) == _NO_VALUE:
+        elif (problem := _sample(line, samples, series_of_labels, comments)) == _NO_VALUE:
             lines.structure()
         elif problem:
             lines.skip("bad-record", problem)
@@ -224,7 +224,7 @@ def _text(source: Source, conversion: Conversion, samples: _Samples) -> Iterator
 
 
 def _sample(
-    line: Line, samples: _Samples, known: dict[str, Series | None], comments: Mapping[str, Mapping[str, str]]
+    line: Line, samples: _Samples, series_of_labels: dict[str, Series | None], comments: Mapping[str, Mapping[str, str]]
 ) -> str | None:
     """Adds the sample of a line; returns why it can't."""
     text = line.text.strip()
@@ -234,13 +234,13 @@ def _sample(
     if not match["time"]:
         return "no time"
     key = text[: match.start("value")]
-    if key not in known:
+    if key not in series_of_labels:
         labels = _labels(match["labels"] or "")
         if labels is not None and match["name"]:
             labels[NAME] = match["name"]
         about = comments.get((labels or {}).get(NAME, ""), {})
-        known[key] = None if labels is None else samples.series(labels, about.get("HELP"), about.get("UNIT"))
-    series, time = known[key], Decimal(match["time"])
+        series_of_labels[key] = None if labels is None else samples.series(labels, about.get("HELP"), about.get("UNIT"))
+    series, time = series_of_labels[key], Decimal(match["time"])
     if series is None:
         return "labels that can't be read"
     scale = 10**6 if "." not in match["time"] and abs(time) >= _MILLISECONDS else 10**9

@@ -288,8 +288,8 @@ def _kinds(batch: Batch) -> Batch:
     if stacks is not None and not pa.types.is_primitive(stacks.type):  # a number is no stack
         stacks = encoded(stacks)
         texts = [METADATA.encode() in bytes(text) for text in stacks.dictionary.cast(pa.binary()).to_pylist()]
-        known = present(stacks)
-        overhead = overhead | (known & np.array(texts or [False])[stacks.indices.fill_null(0).to_numpy()])
+        has_stack = present(stacks)
+        overhead = overhead | (has_stack & np.array(texts or [False])[stacks.indices.fill_null(0).to_numpy()])
     code = np.where(overhead & (code == 0), 2, code)
     if _CYCLES in columns:
         cycles = present(columns[_CYCLES])

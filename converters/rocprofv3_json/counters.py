@@ -121,16 +121,16 @@ class Counters:
 
     def _rows(self, place: Int64, sums: tuple[Int64, Float64, Int64]) -> Iterator[Batch]:
         """Yields counters as children of the kernels with those indices (-1: no kernel)."""
-        known = _joined(self._kernels)
-        if not known:
+        dispatched = _joined(self._kernels)
+        if not dispatched:
             return
         here = np.flatnonzero(place >= 0)
         at = pa.array(place[here])
         handle, total, count = sums[0][here], sums[1][here], sums[2][here]
-        parents = known["id"].take(at).to_numpy()
+        parents = dispatched["id"].take(at).to_numpy()
         ids = self._batches.ids(2 * len(here))[::2]
         names = self._names(handle)
-        columns = {name: known[name].take(at) for name in _OF_KERNEL}
+        columns = {name: dispatched[name].take(at) for name in _OF_KERNEL}
         table = pa.table({**columns, "parent": pa.array(parents), "name": names, "value": pa.array(total)})
         units = self._units(names, columns["device"], count)
         table = table.append_column("timing", pa.array(["measured"] * len(table), pa.string()))
@@ -219,10 +219,10 @@ def _joined(parts: list[dict[str, pa.Array]]) -> dict[str, pa.Array]:
     return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
 
-def _places(dispatch: Int64, known: dict[str, pa.Array]) -> Int64:
+def _places(dispatch: Int64, dispatched: dict[str, pa.Array]) -> Int64:
     """The index of the kernel of each dispatch, -1 for none."""
-    if not known:
+    if not dispatched:
         return np.full(len(dispatch), -1, np.int64)
-    at = pc.fill_null(pc.index_in(pa.array(dispatch), value_set=known["dispatch"]), -1)
+    at = pc.fill_null(pc.index_in(pa.array(dispatch), value_set=dispatched["dispatch"]), -1)
     places: Int64 = at.to_numpy().astype(np.int64)
     return places

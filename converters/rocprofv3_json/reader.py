@@ -169,15 +169,15 @@ class _Reader:
         operation = block.take("operation")
         if operation is None or kind is None:
             return constant("[no name]", len(block))
-        known: dict[tuple[Any, Any], str] = {}
+        by_place: dict[tuple[Any, Any], str] = {}
         lost: dict[str, list[int]] = {}
         names = []
         for row, key in enumerate(zip(kind.to_pylist(), operation.to_pylist(), strict=True)):
-            if key not in known:
-                known[key] = self._tool.operation(*key) or f"[operation {key[1]} of kind {key[0]}]"
-            if known[key].startswith("[operation"):
-                lost.setdefault(known[key], []).append(row)
-            names.append(known[key])
+            if key not in by_place:
+                by_place[key] = self._tool.operation(*key) or f"[operation {key[1]} of kind {key[0]}]"
+            if by_place[key].startswith("[operation"):
+                lost.setdefault(by_place[key], []).append(row)
+            names.append(by_place[key])
         for word, rows in lost.items():
             self._conversion.report.issue("missing-string", block.where(rows[0]), word, len(rows))
         return pa.array(names, pa.string()).dictionary_encode()
@@ -235,8 +235,8 @@ class _Reader:
         columns = self._place(block) | {"kind": "memcpy", "name": names, "bytes": whole(block, "bytes")}
         columns["copy_kind"] = by_distinct(names, copy_kind, pa.string())
         if to is None or of is None:
-            known = of if to is None else to
-            columns["device"] = None if known is None else mapped(known, tool.device, pa.int64())
+            end = of if to is None else to
+            columns["device"] = None if end is None else mapped(end, tool.device, pa.int64())
         else:
             ends = zip(to.to_pylist(), of.to_pylist(), strict=True)
             shown = [target if tool.is_gpu(target) else source for target, source in ends]

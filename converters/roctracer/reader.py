@@ -194,8 +194,8 @@ class _Reading:
     def _copy(self, match: re.Match[str], times: dict[str, int]) -> None:
         number = int(match["id"])
         pid = int(match["pid"]) if match["pid"] else None
-        known = (pid, number) in self._copying
-        correlation, args = (number, {}) if known else (None, {"Index": number})
+        is_copying = (pid, number) in self._copying
+        correlation, args = (number, {}) if is_copying else (None, {"Index": number})
         place: dict[str, Any] = {"pid": pid, "track": "async copies", **times}
         self._rows.event("memcpy", "async-copy", correlation=correlation, args=args, **place)
 

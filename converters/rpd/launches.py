@@ -143,25 +143,25 @@ class Details:
         args["sgpr"], args["fbar"] = code.get("sgpr"), code.get("fbar")
         if copy.get("kind") is not None and columns["copy_kind"] is not None:
             args["kind"] = pc.if_else(columns["copy_kind"].is_valid(), None, numbers(copy["kind"]))
-        known = {name: column for name, column in (columns | arguments(args)).items() if column is not None}
-        return self._in_blocks(known, names)
+        columns_given = {name: column for name, column in (columns | arguments(args)).items() if column is not None}
+        return self._in_blocks(columns_given, names)
 
-    def _in_blocks(self, known: dict[str, pa.Array], names: pa.Array | None) -> dict[str, pa.Array]:
+    def _in_blocks(self, columns: dict[str, pa.Array], names: pa.Array | None) -> dict[str, pa.Array]:
         """Converts the grids of calls with work-items to blocks.
 
         Facts: rpd_tracer's RoctracerDataSource.cpp (`globalWorkSizeX` as well as `gridDim.x`).
         """
         items = None if names is None else pc.is_in(names, value_set=self._of_work_items)
         if items is None or not items.true_count:
-            return known
+            return columns
         for axis in "xyz":
-            grid = known.get(f"grid_{axis}")
-            made = blocks_of(grid, known.get(f"block_{axis}"))
+            grid = columns.get(f"grid_{axis}")
+            made = blocks_of(grid, columns.get(f"block_{axis}"))
             if grid is None or made is None:
                 continue
-            known[f"grid_{axis}"] = pc.if_else(items, made.blocks, grid)
-            known[f"args.grid{axis.upper()}"] = pc.if_else(items, made.left, None)
-        return known
+            columns[f"grid_{axis}"] = pc.if_else(items, made.blocks, grid)
+            columns[f"args.grid{axis.upper()}"] = pc.if_else(items, made.left, None)
+        return columns
 
 
 def packets(signal: pa.Array | None) -> dict[str, pa.Array]:

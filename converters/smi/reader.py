@@ -126,7 +126,7 @@ class SmiLog(LineReader):
         columns = place.columns | {"track": place.part}
         for name, unit, value in self._readings(layout, cells, place, states):
             self._tally.add(columns, name, unit, value)
-        self._tally.add_states(columns, states, known=self._lines.is_open)
+        self._tally.add_states(columns, states, is_sampled=self._lines.is_open)
 
     def _json(self, line: Line) -> Problem | None:
         """Adds the readings of a line of rocm-smi --json: an object for each device, with texts by heading."""

@@ -37,11 +37,11 @@ class Tally:
         figures.count, figures.total = figures.count + 1, figures.total + value
         figures.least, figures.greatest = min(figures.least, value), max(figures.greatest, value)
 
-    def add_states(self, place: dict[str, Any], states: Iterable[State], *, known: bool) -> None:
+    def add_states(self, place: dict[str, Any], states: Iterable[State], *, is_sampled: bool) -> None:
         """Adds the states that one reading has; if `known`, only those that another reading has had."""
         for state in states:
             key = (*place.items(), *state)
-            if key in self._states or not known:
+            if key in self._states or not is_sampled:
                 self._states[key] = self._states.get(key, 0) + 1
 
     def finish(self) -> None:

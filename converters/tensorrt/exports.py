@@ -272,8 +272,8 @@ class _Exports:
             return False
         kind, way = kind_of(name)
         place: dict[str, Any] = {"table": self._tables, "copy_kind": way, "count": self._count}
-        if known := self._waiting.get(name):
-            about = known.popleft()
+        if queue := self._waiting.get(name):
+            about = queue.popleft()
             place |= about.place
             args = about.args | args
             self._report.used(outcome="folded")

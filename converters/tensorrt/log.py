@@ -208,8 +208,8 @@ class TrtexecLog(LineReader):
 
     def _headings(self, text: str) -> bool:
         order = [match.lastgroup or "" for match in _HEADING.finditer(text)]
-        known = len(set(order)) == len(order) and {"total", "percent", "name"} <= set(order)
-        if not known or _HEADING.sub("", text).strip() or order.index("name") not in (0, len(order) - 1):
+        is_heading = len(set(order)) == len(order) and {"total", "percent", "name"} <= set(order)
+        if not is_heading or _HEADING.sub("", text).strip() or order.index("name") not in (0, len(order) - 1):
             return False
         self._order, self._width = order, len(text.rstrip())
         self._tables += 1

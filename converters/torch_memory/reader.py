@@ -282,14 +282,14 @@ class _SnapshotReader:
             args |= {key: value for key, value in entry.rest.items() if is_small(value)}
         if stack := self._stacks.key(entry.frames):
             args["stack"] = stack
-        known = entry.action in _COUNTERS
+        is_counted = entry.action in _COUNTERS
         event = self.rows.event(
-            "alloc" if known else "instant",
+            "alloc" if is_counted else "instant",
             entry.action,
             ts=ts,
             device=device,
             stream=entry.stream,
-            cat="segment" if entry.action.startswith("segment") else "block" if known else None,
+            cat="segment" if entry.action.startswith("segment") else "block" if is_counted else None,
             bytes=sign * entry.size if sign and entry.size is not None else None,
             args=args,
         )

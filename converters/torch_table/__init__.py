@@ -30,8 +30,8 @@ _NAMED = 40
 def probe(sample: Sample) -> Match | None:
     """DIALECT for headings of PyTorch above a rule and a row."""
     for number, _ in likely_lines(sample, _WORDS):
-        if found := grid_at(sample.lines, number - 1):
-            words = ", ".join(f"'{column.heading}'" for column in found.columns.columns[:4])
+        if grid := grid_at(sample.lines, number - 1):
+            words = ", ".join(f"'{column.heading}'" for column in grid.columns.columns[:4])
             return Match(
                 Score.DIALECT, f"contains a table of PyTorch's profiler with the columns {words} (line {number})"
             )

@@ -44,13 +44,13 @@ _SCALES = {letter: power for power, letter in enumerate(("", "K", "M", "G", "T",
 class Column:
     """A column: its heading, the kind of its cells, and for a figure the device and the statistic.
 
-    `kind` is name, count, time, percent, memory, flops, stack or text; `stat` is total or avg; `own`: without callees.
+    `kind` is name, count, time, percent, memory, flops, stack or text; `stat` is total or avg; `is_self`: no callees.
     """
 
     heading: str
     kind: str
     device: str = ""
-    own: bool = False
+    is_self: bool = False
     stat: str = "total"
     scale: int = 0
 
@@ -63,7 +63,7 @@ class Column:
     def measure(self) -> str:
         """The measure, as today's PyTorch names it: "Self CPU", "CUDA total", "CPU Mem", "FLOPs"."""
         if self.kind in ("time", "percent"):
-            return f"Self {self.device}" if self.own else f"{self.device} total"
+            return f"Self {self.device}" if self.is_self else f"{self.device} total"
         return "FLOPs" if self.kind == "flops" else self.heading
 
 
@@ -78,14 +78,14 @@ def column(heading: str) -> Column:
         return Column(_TEXTS[folded], "text")
     if folded == "source location":
         return Column(heading, "stack")
-    if found := _FLOPS.fullmatch(heading):
-        return Column(heading, "flops", scale=_SCALES[found[1].upper()])
-    if found := _MEMORY.fullmatch(heading):
-        return Column(heading, "memory", found[2], bool(found[1]))
-    found = _TIME.fullmatch(heading)
-    if found and (found[1] or found[3]):
-        stat = "avg" if (found[3] or "").casefold().startswith("time") else "total"
-        return Column(heading, "percent" if found[4] else "time", found[2], bool(found[1]), stat)
+    if match := _FLOPS.fullmatch(heading):
+        return Column(heading, "flops", scale=_SCALES[match[1].upper()])
+    if match := _MEMORY.fullmatch(heading):
+        return Column(heading, "memory", match[2], bool(match[1]))
+    match = _TIME.fullmatch(heading)
+    if match and (match[1] or match[3]):
+        stat = "avg" if (match[3] or "").casefold().startswith("time") else "total"
+        return Column(heading, "percent" if match[4] else "time", match[2], bool(match[1]), stat)
     return Column(heading, "text")
 
 
@@ -106,48 +106,48 @@ class Columns:
         named = (column.device for column in self.columns if column.kind in ("time", "percent"))
         return list(dict.fromkeys(device for device in named if device.upper() != HOST))
 
-    def find(self, kind: str, device: str, *, own: bool, stat: str = "total") -> int | None:
+    def find(self, kind: str, device: str, *, is_self: bool, stat: str = "total") -> int | None:
         """The index of the column of a figure, None if there is none."""
         for index, column in enumerate(self.columns):
             same = column.kind == kind and column.device.upper() == device.upper()
-            if same and column.own == own and column.stat == stat:
+            if same and column.is_self == is_self and column.stat == stat:
                 return index
         return None
 
 
 def columns(headings: Sequence[str]) -> Columns | None:
     """Returns the columns of a table of PyTorch: a name, a figure of a device, and one more; None for other tables."""
-    found = Columns(tuple(map(column, headings)))
-    figures = sum(each.kind in ("time", "percent") for each in found.columns)
-    if "name" not in found.at or not figures or figures + ("count" in found.at) < 2:
+    read = Columns(tuple(map(column, headings)))
+    figures = sum(each.kind in ("time", "percent") for each in read.columns)
+    if "name" not in read.at or not figures or figures + ("count" in read.at) < 2:
         return None
-    return found
+    return read
 
 
 def nanoseconds(cell: str) -> Decimal | None:
     """The time in a cell in ns, None for another cell."""
-    found = _CELLS["time"].fullmatch(cell)
-    return Decimal(found[1]) * TIME_NS[found[2]] if found else None
+    match = _CELLS["time"].fullmatch(cell)
+    return Decimal(match[1]) * TIME_NS[match[2]] if match else None
 
 
 def percent(cell: str) -> float | None:
     """The share in a cell; an asynchronous event has a plain 0. None for NaN."""
-    found = _CELLS["percent"].fullmatch(cell)
-    if not found or (found[1] is None and cell != "0"):
+    match = _CELLS["percent"].fullmatch(cell)
+    if not match or (match[1] is None and cell != "0"):
         return None
-    return float(found[1] or 0)
+    return float(match[1] or 0)
 
 
 def in_bytes(cell: str) -> Decimal | None:
     """The memory in a cell: PyTorch's KB are 1,024 bytes."""
-    found = _CELLS["memory"].fullmatch(cell)
-    return Decimal(found[1]) * 1024 ** _SCALES[found[2].upper()] if found else None
+    match = _CELLS["memory"].fullmatch(cell)
+    return Decimal(match[1]) * 1024 ** _SCALES[match[2].upper()] if match else None
 
 
 def operations(cell: str, scale: int) -> Decimal | None:
     """The floating point operations in a cell, None for `--`."""
-    found = _CELLS["flops"].fullmatch(cell)
-    return Decimal(found[1]) * 1000**scale if found and found[1] else None
+    match = _CELLS["flops"].fullmatch(cell)
+    return Decimal(match[1]) * 1000**scale if match and match[1] else None
 
 
 _WORD = re.compile(r"\S+")
@@ -186,7 +186,7 @@ def rule(text: str) -> RulerLine | None:
     """Returns the rule in a line, None for a line without runs of dashes for at least two columns."""
     if len(text) > _LONGEST or "---" not in text:
         return None
-    words = [(found.start(), found.group()) for found in _WORD.finditer(text)]
+    words = [(match.start(), match.group()) for match in _WORD.finditer(text)]
     runs: list[tuple[int, int]] = []
     for start, word in reversed(words):
         dashes = len(word) - len(word.rstrip("-"))
@@ -237,8 +237,8 @@ def grid(heading: str, below: str) -> Grid | None:
     if drawn is None:
         return None
     for headings in (drawn.cut(heading), drawn.split(heading)):
-        if len(headings) == len(drawn.runs) and (found := columns(headings)):
-            return Grid(drawn, found)
+        if len(headings) == len(drawn.runs) and (read := columns(headings)):
+            return Grid(drawn, read)
     return None
 
 
@@ -250,9 +250,9 @@ def is_double_rule(text: str) -> bool:
 
 def grid_at(lines: Sequence[str], index: int) -> Grid | None:
     """Returns the grid of the table with headings at that index, if a row follows; for probes."""
-    found = grid(lines[index], lines[index + 1]) if index + 1 < len(lines) else None
-    first = next((line for line in lines[index + 2 : index + 6] if line.strip()), None) if found else None
-    return found if found and (first is None or found.cells(first) or rule(first)) else None
+    read = grid(lines[index], lines[index + 1]) if index + 1 < len(lines) else None
+    first = next((line for line in lines[index + 2 : index + 6] if line.strip()), None) if read else None
+    return read if read and (first is None or read.cells(first) or rule(first)) else None
 
 
 _OF_CPU = ("Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg")
@@ -279,18 +279,18 @@ def bare_grid(texts: Sequence[str]) -> Grid | None:
         return None
     device = "CUDA" if any(map(_CUDA.search, texts)) else "Device"
     for headings in _BARE:
-        if len(headings) == len(rows[0]) and (found := columns([word.format(device) for word in headings])):
-            bare = Grid(RulerLine(0, tuple((place, place) for place in range(len(headings)))), found)
-            if all(bare.cells(text) and _are_averages(found, row) for text, row in zip(texts, rows, strict=False)):
+        if len(headings) == len(rows[0]) and (read := columns([word.format(device) for word in headings])):
+            bare = Grid(RulerLine(0, tuple((place, place) for place in range(len(headings)))), read)
+            if all(bare.cells(text) and _are_averages(read, row) for text, row in zip(texts, rows, strict=False)):
                 return bare
     return None
 
 
-def _are_averages(found: Columns, cells: Sequence[str]) -> bool:
+def _are_averages(columns: Columns, cells: Sequence[str]) -> bool:
     """Whether each average is the total of its device for each call, as it is rounded."""
-    calls = Decimal(cells[found.at["count"]]) if cells[found.at["count"]].isdigit() else Decimal(0)
-    for device in (HOST, *found.devices):
-        whole, each = (found.find("time", device, own=False, stat=stat) for stat in ("total", "avg"))
+    calls = Decimal(cells[columns.at["count"]]) if cells[columns.at["count"]].isdigit() else Decimal(0)
+    for device in (HOST, *columns.devices):
+        whole, each = (columns.find("time", device, is_self=False, stat=stat) for stat in ("total", "avg"))
         total, mean = (nanoseconds(cells[index]) if index is not None else None for index in (whole, each))
         if total is None or mean is None or abs(mean * calls - total) > max(total * _ROUNDED, calls):
             return False

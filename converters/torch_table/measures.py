@@ -77,14 +77,14 @@ class MeasuredRow:
     def name(self) -> str:
         return self.cells[self.columns.at["name"]]
 
-    def time(self, device: str, *, own: bool, stat: str = "total") -> Decimal | None:
+    def time(self, device: str, *, is_self: bool, stat: str = "total") -> Decimal | None:
         """A time of the row in ns, None if the table doesn't have it."""
-        index = self.columns.find("time", device, own=own, stat=stat)
+        index = self.columns.find("time", device, is_self=is_self, stat=stat)
         return None if index is None else nanoseconds(self.cells[index])
 
-    def share(self, device: str, *, own: bool) -> float | None:
+    def share(self, device: str, *, is_self: bool) -> float | None:
         """A share of the row in percent."""
-        index = self.columns.find("percent", device, own=own)
+        index = self.columns.find("percent", device, is_self=is_self)
         return None if index is None else percent(self.cells[index])
 
     @property
@@ -144,64 +144,64 @@ def _number(cell: str) -> int | str:
 def _kind(row: MeasuredRow, device: str | None, on_both_sides: bool) -> tuple[str, str | None]:
     if device is None:
         return host_kind(row.name), None
-    if on_both_sides or (row.share(device, own=True) or 0) > 100:
+    if on_both_sides or (row.share(device, is_self=True) or 0) > 100:
         return "range", None  # an annotation around kernels: all kernels together are 100 %
     return device_kind(row.name)
 
 
 def _main(row: MeasuredRow, device: str) -> tuple[str, bool]:
     """The device of the head's duration, and whether that excludes callees."""
-    return device, row.columns.find("time", device, own=True) is not None
+    return device, row.columns.find("time", device, is_self=True) is not None
 
 
-def _figures(row: MeasuredRow, device: str, own: bool, used: set[int]) -> dict[str, Any]:
+def _figures(row: MeasuredRow, device: str, is_self: bool, used: set[int]) -> dict[str, Any]:
     """Total, average and share of a device as columns of a summary; adds their indices to `used`.
 
     An average is that of the time with callees: it accompanies a self time only if the two are equal, on a device.
     """
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for stat in ("total", "avg"):
-        whole = own and stat == "total"
-        index = row.columns.find("time", device, own=whole, stat=stat)
-        if index is None or (stat == "avg" and own and not (row.device and _are_equal(row, device))):
+        whole = is_self and stat == "total"
+        index = row.columns.find("time", device, is_self=whole, stat=stat)
+        if index is None or (stat == "avg" and is_self and not (row.device and _are_equal(row, device))):
             continue
         time = nanoseconds(row.cells[index])
         if time is not None:
-            found |= {stat: float(time), "unit": "ns"}
+            figures |= {stat: float(time), "unit": "ns"}
             used.add(index)
-    index = row.columns.find("percent", device, own=own)
+    index = row.columns.find("percent", device, is_self=is_self)
     if index is not None and (share := percent(row.cells[index])) is not None:
-        found["percent"] = share
+        figures["percent"] = share
         used.add(index)
-    if own and row.device and _are_equal(row, device):  # device work has no callees
+    if is_self and row.device and _are_equal(row, device):  # device work has no callees
         used |= {
-            i for i in (row.columns.find(kind, device, own=False) for kind in ("time", "percent")) if i is not None
+            i for i in (row.columns.find(kind, device, is_self=False) for kind in ("time", "percent")) if i is not None
         }
-    return found
+    return figures
 
 
 def _are_equal(row: MeasuredRow, device: str) -> bool:
     """Whether the time without callees equals the time with callees."""
-    return row.time(device, own=True) == row.time(device, own=False)
+    return row.time(device, is_self=True) == row.time(device, is_self=False)
 
 
 def _measures(row: MeasuredRow, used: set[int]) -> list[dict[str, Any]]:
     """The other measures of a row of the CPU: time with callees, time of devices, memory, operations."""
-    found = []
+    measures = []
     for device in (HOST, *row.columns.devices):
-        for own in (True, False):
-            if device == HOST and own == _main(row, HOST)[1]:
+        for is_self in (True, False):
+            if device == HOST and is_self == _main(row, HOST)[1]:
                 continue
-            figures = _figures_left(row, device, own, used)
+            figures = _figures_left(row, device, is_self, used)
             if figures:
-                measure = f"Self {device}" if own else f"{device} total"
-                found.append({"metric": measure} | figures)
+                measure = f"Self {device}" if is_self else f"{device} total"
+                measures.append({"metric": measure} | figures)
     for index, column in enumerate(row.columns.columns):
         value = _amount(column, row.cells[index])
         if value is not None:
             used.add(index)
-            found.append({"metric": column.measure, "value": float(value), "unit": _UNITS[column.kind]})
-    return found
+            measures.append({"metric": column.measure, "value": float(value), "unit": _UNITS[column.kind]})
+    return measures
 
 
 _UNITS = {"memory": "B", "flops": "FLOP"}
@@ -213,16 +213,16 @@ def _amount(column: Column, cell: str) -> Decimal | None:
     return operations(cell, column.scale) if column.kind == "flops" else None
 
 
-def _figures_left(row: MeasuredRow, device: str, own: bool, used: set[int]) -> dict[str, Any]:
+def _figures_left(row: MeasuredRow, device: str, is_self: bool, used: set[int]) -> dict[str, Any]:
     """The figures of a device that aren't used yet."""
-    found: dict[str, Any] = {}
-    wanted: Sequence[tuple[str, str, str]] = (("time", "total", "total"), ("time", "avg", "avg"))
-    for kind, stat, name in (*wanted, ("percent", "total", "percent")):
-        index = row.columns.find(kind, device, own=own, stat=stat)
+    figures: dict[str, Any] = {}
+    columns: Sequence[tuple[str, str, str]] = (("time", "total", "total"), ("time", "avg", "avg"))
+    for kind, stat, name in (*columns, ("percent", "total", "percent")):
+        index = row.columns.find(kind, device, is_self=is_self, stat=stat)
         if index is None or index in used:
             continue
         value = nanoseconds(row.cells[index]) if kind == "time" else percent(row.cells[index])
         if value is not None:
-            found[name] = float(value)
+            figures[name] = float(value)
             used.add(index)
-    return found | ({"unit": "ns"} if "total" in found or "avg" in found else {})
+    return figures | ({"unit": "ns"} if "total" in figures or "avg" in figures else {})

@@ -73,8 +73,8 @@ class TorchTable(LineReader):
         elif is_double_rule(text):
             self._lines.structure()
             self._header()
-        elif table and (found := _FOOTER.fullmatch(text[table.grid.rule.indent :].strip())):
-            self._footer(table, line, found)
+        elif table and (match := _FOOTER.fullmatch(text[table.grid.rule.indent :].strip())):
+            self._footer(table, line, match)
         elif caption := self._caption(text):
             self._scope = [caption]
             self._lines.structure()
@@ -133,7 +133,7 @@ class TorchTable(LineReader):
             self._add_waiting(table)
         table.rows.append(row)
         if row.on_host:
-            times = (row.time(device, own=True) for device in row.columns.devices)
+            times = (row.time(device, is_self=True) for device in row.columns.devices)
             table.on_host.setdefault(row.name, set()).update(times)
         self._lines.used()
         return True
@@ -147,27 +147,27 @@ class TorchTable(LineReader):
             self._add(table, row, head_and_measures(row, _is_on_both_sides(table, row)))
         table.rows.clear()
 
-    def _add(self, table: _Table, row: MeasuredRow, found: HeadAndMeasures) -> None:
+    def _add(self, table: _Table, row: MeasuredRow, measured: HeadAndMeasures) -> None:
         place: dict[str, Any] = {"table": table.number, "scope": table.scope}
         device = row.device
-        if device and found.head["kind"] in ("kernel", "memcpy", "memset"):
-            table.work[device.upper()] = table.work.get(device.upper(), 0) + found.head.get("total", 0)
-        kind, args = found.head.pop("kind"), found.head.pop("args")
-        head = self._rows.summary(kind, row.name, args=args, **found.head, **place)
-        for measure in found.measures:
+        if device and measured.head["kind"] in ("kernel", "memcpy", "memset"):
+            table.work[device.upper()] = table.work.get(device.upper(), 0) + measured.head.get("total", 0)
+        kind, args = measured.head.pop("kind"), measured.head.pop("args")
+        head = self._rows.summary(kind, row.name, args=args, **measured.head, **place)
+        for measure in measured.measures:
             self._rows.summary("metric", row.name, parent=head, **measure, **place)
 
-    def _footer(self, table: _Table, line: Line, found: re.Match[str]) -> None:
+    def _footer(self, table: _Table, line: Line, match: re.Match[str]) -> None:
         """Takes the sum of the self times. If kernels add up to more, some of them are annotations."""
-        time = nanoseconds(found[3])
+        time = nanoseconds(match[3])
         if time is None:
             self._lines.skip("bad-record", "no time")
             return
         if table.is_open:
             self._close(table)
         place: dict[str, Any] = {"table": table.number, "scope": table.scope}
-        self._rows.summary("total", found[1], total=float(time), unit="ns", **place)
-        work = table.work.get(found[2].upper(), 0)
+        self._rows.summary("total", match[1], total=float(time), unit="ns", **place)
+        work = table.work.get(match[2].upper(), 0)
         if work > float(time) * _ROUNDED + 1000:
             detail = f"kernels, copies and fills of the table add up to {work:,.0f} ns, '{line.text.strip()}'"
             self._report.issue("disagreement", f"line {line.number}", detail)
@@ -192,11 +192,11 @@ class TorchTable(LineReader):
 
     def _caption(self, text: str) -> str:
         """The title in a line, if a table follows within two lines; '' for another line."""
-        found = _CAPTION.fullmatch(text.strip())
+        match = _CAPTION.fullmatch(text.strip())
         coming = [(self._lines.peek(ahead) or "").strip() for ahead in (1, 2)]
-        if not found or not any(is_double_rule(line) or rule(line) for line in coming):
+        if not match or not any(is_double_rule(line) or rule(line) for line in coming):
             return ""
-        return next(filter(None, found.groups()), "").strip()
+        return next(filter(None, match.groups()), "").strip()
 
 
 def _is_on_both_sides(table: _Table, row: MeasuredRow) -> bool:
@@ -207,7 +207,7 @@ def _is_on_both_sides(table: _Table, row: MeasuredRow) -> bool:
     device = row.device
     if device is None or row.name not in table.on_host:
         return False
-    return row.time(device, own=True) not in table.on_host[row.name]
+    return row.time(device, is_self=True) not in table.on_host[row.name]
 
 
 def _breaks_off(cells: Grid, text: str) -> bool:

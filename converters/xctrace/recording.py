@@ -190,11 +190,11 @@ class Gpu:
         numbers = [None] * rows if encoders is None else encoders.to_pylist()
         codes: dict[str, int] = {}
         indices = np.empty(rows, np.int32)
-        known = self._labels
+        is_labelled = self._labels
         for row, (label, owner, encoder) in enumerate(zip(written, processes, numbers, strict=True)):
             name = _own_label(label, owner) if label else ""
-            if known and _NO_LABEL.fullmatch(name):
-                name = known.get(encoder, name) if encoder is not None else name
+            if is_labelled and _NO_LABEL.fullmatch(name):
+                name = is_labelled.get(encoder, name) if encoder is not None else name
             indices[row] = codes.setdefault(name or "GPU Execution", len(codes))
         return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(codes), pa.string()))
 

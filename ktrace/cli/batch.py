@@ -117,7 +117,7 @@ def command(
         _interrupted(ctx, f"to convert the inputs that aren't in {output} yet")
     if format_ == "json":
         put_answer("batch", account.to_dict())
-    _tell_failed(account, told=telling.told)
+    _tell_failed(account, is_reported=telling.is_reported)
     print_line(f"{output}: {account.line()}", err=True)
     if cut := sum("cut" in manifest.issues for manifest in (*account.done, *account.kept)):
         print_line(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
@@ -156,19 +156,19 @@ def _fleet(
         )
     else:
         write_stdout(screen(answer, width=width(), colour=colour()))
-    _tell_failed(account, told=telling.told)
+    _tell_failed(account, is_reported=telling.is_reported)
     print_line(f"{output.rstrip('/')}/{PAGE}: {account.line()}", err=True)
     if account.failed:
         ctx.exit(1)
 
 
-def _tell_failed(account: BatchReport | FleetReport, *, told: bool) -> None:
-    """Lists the files that aren't traces and the inputs that failed; why, unless that was `told` already."""
+def _tell_failed(account: BatchReport | FleetReport, *, is_reported: bool) -> None:
+    """Lists the files that aren't traces and the inputs that failed; why, unless that was `is_reported` already."""
     tell_issues(account.finding)
     for reason in account.failed.values():
         first, *rest = reason.split("\n")
         print_line(f"failed: {first}", err=True)
-        for line in [] if told else rest:
+        for line in [] if is_reported else rest:
             print_line(line, err=True)
 
 
@@ -182,11 +182,11 @@ def _interrupted(ctx: click.Context, what: str) -> NoReturn:
 class _Telling:
     """Shows the progress: on a terminal one bar of all inputs, otherwise a line for each input, for a log.
 
-    `told` tells whether the reasons of failures were printed already. The bar has no thread of its own.
+    `is_reported` tells whether the reasons of failures were printed already. The bar has no thread of its own.
     """
 
     def __init__(self, doing: str = "converting") -> None:
-        self.told = not shows_progress()
+        self.is_reported = not shows_progress()
         self._doing = doing
         self._bar: Any = None
         self._task: Any = None
@@ -200,7 +200,7 @@ class _Telling:
 
     def show(self, outcome: Outcome, account: BatchReport | FleetReport) -> None:
         """Shows that an input is done, or failed."""
-        if self.told:
+        if self.is_reported:
             _tell(outcome, account)
             return
         if self._bar is None:

@@ -82,11 +82,7 @@ def _matching(words: Sequence[str], formats: Sequence[Format]) -> list[Format]:
 
 def _text(fmt: Format) -> str:
     """The text of a format that words are searched in: what it says of itself, and the group in which docs list it."""
-    from ktrace.converters.formats import GROUPS
-
-    module = fmt.name.replace("-", "_")
-    groups = (group for group, modules in GROUPS.items() if module in modules.split())
-    return " ".join((fmt.name, fmt.title, *fmt.patterns, fmt.origin, *groups)).casefold()
+    return " ".join((fmt.name, fmt.title, *fmt.patterns, fmt.origin, fmt.group)).casefold()
 
 
 def _cells(fmt: Format, *, others: bool) -> tuple[str, ...]:

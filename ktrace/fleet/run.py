@@ -137,10 +137,10 @@ def read_fleet(path: str) -> Fleet:
     store = open_store(path)
     files = store.files()
     try:
-        told = {*json.loads(next(iter(store.read([FLEET_MARK]))))["tables"]} if FLEET_MARK in files else set()
+        listed = {*json.loads(next(iter(store.read([FLEET_MARK]))))["tables"]} if FLEET_MARK in files else set()
     except (ValueError, LookupError, TypeError):
-        told = set()
-    names = [name for name in sorted(files) if name.startswith(RANKS) and name in told]
+        listed = set()
+    names = [name for name in sorted(files) if name.startswith(RANKS) and name in listed]
     if not names:
         raise InputError(
             "has no tables of ranks", path=path, expected="a folder that ktrace batch --fleet wrote",

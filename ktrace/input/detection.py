@@ -191,14 +191,14 @@ def unwrapped(sample: Sample, formats: tuple[Format, ...], least: Score) -> tupl
     best: tuple[Wrapping, list[Detected]] | None = None
     times: Counter[str] = Counter()
     for bare in bare_samples(sample):
-        asked = tuple(fmt for fmt in formats if fmt.reads and bare.may_be(fmt) and times[fmt.name] < _MOST_TIMES)
-        times.update(fmt.name for fmt in asked if bare.window)
+        candidates = tuple(fmt for fmt in formats if fmt.reads and bare.may_be(fmt) and times[fmt.name] < _MOST_TIMES)
+        times.update(fmt.name for fmt in candidates if bare.window)
         if best or least >= Score.DIALECT:  # formats that are never so sure change nothing any more
-            sure = tuple(fmt for fmt in asked if fmt.max_score >= Score.DIALECT and _knows_start(fmt, bare))
+            sure = tuple(fmt for fmt in candidates if fmt.max_score >= Score.DIALECT and _knows_start(fmt, bare))
             if not sure or _best(detect_sample(bare.sample, sure)) < Score.DIALECT:
                 continue
-        asked = tuple(fmt for fmt in asked if _knows_start(fmt, bare))
-        matches = detect_sample(bare.sample, asked) if asked else []
+        candidates = tuple(fmt for fmt in candidates if _knows_start(fmt, bare))
+        matches = detect_sample(bare.sample, candidates) if candidates else []
         if not matches or matches[0].score < least:
             continue
         best = best or (bare.wrapping, matches)

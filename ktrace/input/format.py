@@ -148,6 +148,8 @@ class Format:
         "whole" document, up to a limit.
     max_score
         The best score of the probe; a format that may claim any table is asked only where no other one is sure.
+    group
+        The maker and tools below which docs list it, from converters/formats.py; a module doesn't give it.
     package
         The package and version that it comes from, empty for ktrace itself; not to be given.
     """
@@ -183,6 +185,7 @@ class Format:
     binary: bool = False
     holds: str = ""
     max_score: Score = Score.MAGIC
+    group: str = ""
     package: str = ""
 
     def __post_init__(self) -> None:

@@ -317,12 +317,12 @@ class Stacks:
         """The key of a list of frames, the innermost first; None if it has none."""
         if not frames or type(frames) not in (list, tuple):
             return None
-        known = self._by_list.get(id(frames))
-        if known is None:
+        entry = self._by_list.get(id(frames))
+        if entry is None:
             texts = map(_text, reversed(frames[:_MOST_FRAMES]))
             key = self._facts.key(tuple(self._texts.setdefault(text, text) for text in texts))
-            known = self._by_list[id(frames)] = frames, key  # keeps the list, so that no other gets its id
-        return known[1]
+            entry = self._by_list[id(frames)] = frames, key  # keeps the list, so that no other gets its id
+        return entry[1]
 
     def name(self, frames: Any) -> str:
         """The frame that stands for the stack; '' where none can."""
@@ -340,8 +340,8 @@ def _text(frame: Any) -> str:
     return stacks.frame_text(name, file if type(line) is int else None, line)[:1000]
 
 
-def note_unknown_members(dump: dict[Any, Any], known: AbstractSet[str], report: Report) -> None:
+def note_unknown_members(dump: dict[Any, Any], names: AbstractSet[str], report: Report) -> None:
     """Notes each member that isn't known: it was parsed with the rest, and no row comes from it."""
     for key in dump:
-        if key not in known:
+        if key not in names:
             report.issue("unknown-field", "top level", shown(key))

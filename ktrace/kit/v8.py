@@ -54,7 +54,7 @@ class CpuProfiles:
         `start` and `end` are in µs; `value` of a sample is the time in ns until the next one, or until the end.
         """
         nodes: dict[Any, _Node] = {}
-        known: dict[Any, str | None] = {}  # the keys of their stacks
+        keys: dict[Any, str | None] = {}  # the keys of their stacks
         last: tuple[int, int, Any] | None = None  # id, time, node
         for piece in pieces:
             self._rows.begin_at(piece.id)
@@ -62,13 +62,13 @@ class CpuProfiles:
             for node, time in self._timed(piece, start):
                 start = time
                 if last:
-                    self._sample(last, time, nodes, known, place)
+                    self._sample(last, time, nodes, keys, place)
                 last = self._rows.reserve(), time, node
                 if node not in nodes:
                     self._report.issue("bad-record", piece.where, f"a sample of the node {node!r}, which doesn't exist")
                 yield
         if last:
-            self._sample(last, end, nodes, known, place)
+            self._sample(last, end, nodes, keys, place)
 
     def _timed(self, piece: Piece, time: int) -> Iterator[tuple[int, int]]:
         """Yields node and time of each sample."""
@@ -89,18 +89,18 @@ class CpuProfiles:
         sample: tuple[int, int, Any],
         until: int | None,
         nodes: dict[Any, _Node],
-        known: dict[Any, str | None],
+        keys: dict[Any, str | None],
         place: dict[str, Any],
     ) -> None:
         identity, time, node = sample
         if node not in nodes:
             return
-        if node not in known:
-            known[node] = self._stacks.key(_stack(node, nodes))
+        if node not in keys:
+            keys[node] = self._stacks.key(_stack(node, nodes))
         lasts: dict[str, Any] = (
             {"value": 1000.0 * (until - time), "unit": "ns"} if until is not None and until >= time else {}
         )
-        args = {"stack": known[node]}
+        args = {"stack": keys[node]}
         self._rows.event("sample", nodes[node].name, id=identity, ts=1000 * time, args=args, **lasts, **place)
         self._report.used()
 

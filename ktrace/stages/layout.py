@@ -179,8 +179,8 @@ class _Plan:
                     self._whole[row["source"], row.get("run")] = _ns(whole)
         devices = {row.get("device") for row in rows if "parent" not in row and row["kind"] not in REMARKS}
         by_device = len(devices) > 1
-        for block in _blocks(rows, apart=by_device):
-            self._block(block, apart=by_device)
+        for block in _blocks(rows, by_device=by_device):
+            self._block(block, by_device=by_device)
         drawn = len(self._events) - before
         self.ledger.given += drawn
         if len(rows) > drawn:
@@ -196,7 +196,7 @@ class _Plan:
                 yield to_batch(record, rows)
                 rows.clear()
 
-    def _block(self, rows: list[Row], *, apart: bool) -> None:
+    def _block(self, rows: list[Row], *, by_device: bool) -> None:
         """Lays out the rows of one table, one run and one time."""
         first = rows[0]
         heads = {row["id"] for row in rows if row["kind"] not in REMARKS}
@@ -205,7 +205,7 @@ class _Plan:
         slices = _trees(drawn)
         for piece in slices:
             self._measure(piece)
-        device = first.get("device") if apart else None
+        device = first.get("device") if by_device else None
         track = " › ".join(_section(first))
         place = (*(first.get(name) for name in ("source", "host", "pid", "tid", "run")), track, device)
         if place not in self._orders:
@@ -258,9 +258,9 @@ class _Plan:
         return 0
 
 
-def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
+def _blocks(rows: list[Row], *, by_device: bool) -> list[list[Row]]:
     """The rows that are laid out together: those of one place and time, children with their parent."""
-    columns = ("host", "pid", "tid", "run", "ts", "clock", *(("device",) if apart else ()))
+    columns = ("host", "pid", "tid", "run", "ts", "clock", *(("device",) if by_device else ()))
     keys: dict[int, tuple[Any, ...]] = {}
     blocks: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:

@@ -108,8 +108,8 @@ def _tell_apart(
     doubtful = doubtful[group_of_call[call_of_work[doubtful]] >= 0]
     if len(doubtful):
         group = group_of_call[call_of_work[doubtful]]
-        told = _told_by_time(group, begin[doubtful], stream[doubtful], key, ts)
-        call_of_work[doubtful] = np.where(told < 0, -1, rows[told])
+        by_time = _told_by_time(group, begin[doubtful], stream[doubtful], key, ts)
+        call_of_work[doubtful] = np.where(by_time < 0, -1, rows[by_time])
 
 
 def _outermost(key: Int64, thread: Int32, ts: Int64, end: Int64) -> Bools:

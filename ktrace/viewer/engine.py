@@ -123,11 +123,11 @@ class Engine:
         self._lock = threading.Lock()
         self._closed = False
 
-    def _output_of(self, *arguments: str, asked: bytes = b"") -> bytes:
+    def _output_of(self, *arguments: str, sent: bytes = b"") -> bytes:
         """What the program writes to its standard output. Raises KtraceError if it fails."""
         try:
             done = subprocess.run(
-                [self.program, *arguments], input=asked, capture_output=True, timeout=_SECONDS, check=False
+                [self.program, *arguments], input=sent, capture_output=True, timeout=_SECONDS, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise self._error(f"can't be run: {error_text(error)}") from error
@@ -140,7 +140,7 @@ class Engine:
         """The engine's StatusResult, as its own protocol has it."""
         from ktrace.kit.varint import varint
 
-        answer = self._output_of(*self._serves, asked=_GET_STATUS)
+        answer = self._output_of(*self._serves, sent=_GET_STATUS)
         start = answer.find(_STATUS)
         if start < 0:
             raise self._error("doesn't respond like Perfetto's engine")

@@ -145,7 +145,9 @@ def serve_offline(
     if engine:
         index, kind = ui["index.html"]
         page_of_ui = index.read_bytes().replace(b"<head>", b"<head>" + _BEFORE_UI, 1)
-        files[f"{secret}/"] = Answered(lambda asked: page_of_ui, kind, {"Content-Security-Policy": _OFFLINE_POLICY})
+        files[f"{secret}/"] = Answered(
+            lambda parameters: page_of_ui, kind, {"Content-Security-Policy": _OFFLINE_POLICY}
+        )
     files |= _engine_paths(secret, engine)
     try:
         server = Server(port, files, path)
@@ -166,7 +168,7 @@ def _engine_paths(secret: str, engine: Engine | None) -> dict[str, Served]:
         return {}
     status = engine.status
     return {
-        f"{secret}/status": Answered(lambda asked: status, "application/x-protobuf", {}, post=True),
+        f"{secret}/status": Answered(lambda parameters: status, "application/x-protobuf", {}, post=True),
         f"{secret}/websocket": Channel(engine.serve),
     }
 

@@ -386,8 +386,8 @@ def _to_device(context: Context, place: TrackPlace, name: str, given: Mapping[st
         place.columns.get("tid") if is_thread else None,
     )  # the first that is known
     stream = next((number for number in streams if isinstance(number, int)), None)
-    known = {"device": device, "context": given.get("context"), "stream": stream}
-    columns |= {key: value for key, value in known.items() if isinstance(value, int) and value >= 0}
+    places = {"device": device, "context": given.get("context"), "stream": stream}
+    columns |= {key: value for key, value in places.items() if isinstance(value, int) and value >= 0}
     place_key = tuple(columns.items())
     if (stream is None and not is_thread) or place_key in context.device_tracks:
         columns["track"] = title or place.columns.get("track") or str(place.uuid)
@@ -434,10 +434,10 @@ def stage_columns(columns: Columns, arguments: Columns) -> Columns:
     """The columns of stages: arguments of other tools that have a column, texts of digits among them."""
     columns, count = dict(columns), len(columns["ts"])
     shared = [_to_integers(arguments.pop(f"shared_mem_{part}", None)) for part in ("static", "dynamic")]
-    known = [part for part in shared if part is not None]
-    if known:
-        total = known[0] if len(known) == 1 else pc.add(*(part.fill_null(0) for part in known))
-        arguments["shared_mem"] = pc.if_else(known[-1].is_valid(), total, known[0])
+    stated = [part for part in shared if part is not None]
+    if stated:
+        total = stated[0] if len(stated) == 1 else pc.add(*(part.fill_null(0) for part in stated))
+        arguments["shared_mem"] = pc.if_else(stated[-1].is_valid(), total, stated[0])
     for name in ("device", "context", "stream"):
         column, given = columns.get(name, pa.nulls(count, pa.int64())), _to_integers(arguments.get(f"{name} id"))
         if given is not None:

@@ -152,9 +152,9 @@ class _KernelGpus:
     def first(self, gpu: tuple[int, int], begin: int, end: int) -> int:
         """Returns the first of the ordered kernels `begin` to `end` on the GPU, counted from `begin`; else 0."""
         rows = self._kernels.take(pa.array(self._order[begin:end])).to_pylist()
-        known = self._queues.get(gpu)
+        queues = self._queues.get(gpu)
         for number, row in enumerate(rows):
-            if row["device"] == gpu[1] if known is None else tuple(row.get(name) for name in TRACK_COLUMNS) in known:
+            if row["device"] == gpu[1] if queues is None else tuple(row.get(name) for name in TRACK_COLUMNS) in queues:
                 return number
         return 0
 
@@ -257,8 +257,10 @@ def event_waits(context: Context, batch: Batch) -> Iterator[Batch]:
         waits = np.flatnonzero(stated & (record > 0))
         yield from context.links("wait", ids[waits] + 1, record[waits], np.full(len(waits), 2), ids[waits])
     if batch.has("correlation"):
-        correlation, known = values(batch.columns, "correlation")
-        calls = np.flatnonzero(known & words_in(batch.column("kind"), ("api",)) & _records(batch.column("name")))
+        correlation, has_correlation = values(batch.columns, "correlation")
+        calls = np.flatnonzero(
+            has_correlation & words_in(batch.column("kind"), ("api",)) & _records(batch.column("name"))
+        )
         yield from context.links("wait", ids[calls] + 1, correlation[calls], np.full(len(calls), 0), ids[calls])
 
 
@@ -295,14 +297,14 @@ def late_links(context: Context) -> Iterator[Batch]:
         role = np.full(len(keys), 0 if role_of_link == "out" else 2)
         work = np.unique(keys)
         at = np.minimum(np.searchsorted(events, work), max(len(events) - 1, 0))
-        known = events[at] == work if len(events) else np.zeros(len(work), np.bool_)
+        is_event = events[at] == work if len(events) else np.zeros(len(work), np.bool_)
         if link == "launch":
             started = rows[at[np.searchsorted(work, keys)]] if len(events) else np.full(len(keys), -1)
             new = ~_repeats_correlation(context, ends, started)
             keys, ends, role = keys[new], ends[new], role[new]
-            known &= np.isin(work, keys)
-        keys, ends = np.concatenate([keys, work[known]]), np.concatenate([ends, rows[at[known]]])
-        role = np.concatenate([role, np.full(int(known.sum()), other)])
+            is_event &= np.isin(work, keys)
+        keys, ends = np.concatenate([keys, work[is_event]]), np.concatenate([ends, rows[at[is_event]]])
+        role = np.concatenate([role, np.full(int(is_event.sum()), other)])
         yield from context.links(link, first + np.arange(len(keys)), keys, role, ends)
         first += len(keys)
 

@@ -537,9 +537,9 @@ class GpuPackets:
         value = np.full(parts.count, np.nan)
         value[whole.owner] = signed(whole.value)
         value[real.owner] = bits(signed(real.value))
-        known, which = self._counters(chunk, events, fields, parts)
+        specs, which = self._counters(chunk, events, fields, parts)
         kept = np.array(
-            [not (self._context.by_ktrace and counter.description == ESTIMATE) for counter, _ in known], np.bool_
+            [not (self._context.by_ktrace and counter.description == ESTIMATE) for counter, _ in specs], np.bool_
         )[which]
         rows = np.flatnonzero(kept)
         has = np.zeros(len(events), np.bool_)
@@ -553,20 +553,20 @@ class GpuPackets:
             return
         owner, which = given.owner[rows], which[rows]
         if self._context.observer is not None:
-            for one, (counter, _) in enumerate(known):
+            for one, (counter, _) in enumerate(specs):
                 self._context.observer.observe_counter(counter.name, events.ts[owner[which == one]])
-        for counter, _ in known:
+        for counter, _ in specs:
             self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
         by_ktrace = self._context.by_ktrace
-        timing = ["derived" if by_ktrace and counter.description == DERIVED else "measured" for counter, _ in known]
+        timing = ["derived" if by_ktrace and counter.description == DERIVED else "measured" for counter, _ in specs]
         columns = {
             "source": constant(self._context.source(), len(rows)),
             "id": pa.array(given.start[rows] + base + (_IDS if self._context.by_ktrace else 0)),
-            "device": pa.array(np.array([device for _, device in known], np.int64)[which]),
+            "device": pa.array(np.array([device for _, device in specs], np.int64)[which]),
             "ts": pa.array(events.ts[owner] + self._context.origin),
             "kind": constant("counter", len(rows)),
-            "name": words([counter.name for counter, _ in known], which),
-            "unit": pa.array([counter.unit for counter, _ in known], pa.string())
+            "name": words([counter.name for counter, _ in specs], which),
+            "unit": pa.array([counter.unit for counter, _ in specs], pa.string())
             .take(pa.array(which))
             .dictionary_encode(),
             "value": pa.array(value[rows], mask=~(whole.has(parts.count) | real.has(parts.count))[rows]),
@@ -594,18 +594,18 @@ class GpuPackets:
         iid = fields.get(_C["counter_descriptor_iid"], VARINT).last(len(events), none)[owner]
         state = events.state[owner]
         rows, which = combinations(state, [number, gpu.view(np.uint64), iid])
-        known = [
+        specs = [
             self._counter(chunk.states[int(state[row])], int(iid[row]), int(gpu[row]), int(number[row]))
             for row in rows.tolist()
         ]
-        return known, which
+        return specs, which
 
     def _counter(self, state: SequenceState, iid: int, gpu: int, number: int) -> tuple[CounterSpec, int]:
         """Returns a counter and its device."""
-        known = self._known
+        specs = self._known
         if iid != (1 << 64) - 1:
-            known, gpu = self._interned(state, iid, gpu)
-        return known.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
+            specs, gpu = self._interned(state, iid, gpu)
+        return specs.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
 
     def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)

@@ -85,9 +85,9 @@ class InternedTexts:
 
     def field(self, text: bytes, *, often: bool = True) -> bytes:
         """Returns the field of a text: a number if the text is used `often` or was used before."""
-        known = self._known.get(text)
-        if known is not None:
-            return known
+        iid = self._known.get(text)
+        if iid is not None:
+            return iid
         if text in self._seen_once:
             self._seen_once.discard(text)
             return self._intern(text)
@@ -258,15 +258,15 @@ class HostArguments(Arguments):
 
     def _remembered(self, name: str, text: bytes, make: Callable[[], list[bytes]]) -> list[bytes]:
         """The messages of a text under a name, which are made if they aren't known."""
-        known = self._known.get((name, text))
-        if known is None:
-            known = make()
-            self._budget -= len(text) + sum(map(len, known))
+        encoded = self._known.get((name, text))
+        if encoded is None:
+            encoded = make()
+            self._budget -= len(text) + sum(map(len, encoded))
             if self._budget < 0:
                 self._known.clear()
                 self._budget = _REMEMBERED
-            self._known[name, text] = known
-        return known
+            self._known[name, text] = encoded
+        return encoded
 
     def _member(self, value: Any, depth: int) -> bytes:
         return _JSON if value is None else self._value(value, depth)

@@ -119,17 +119,17 @@ class Reach:
         before = np.full(len(track), _NEVER, np.int64)
         before[1:] = reach[:-1]
         first = np.flatnonzero(np.append(True, track[1:] != track[:-1]))
-        known = np.array([self._ends.get(one, (_NEVER, _NEVER)) for one in track[first].tolist()], np.int64)
-        before[first] = known[:, 1]
-        before = np.maximum(before, np.repeat(known[:, 1], np.diff(np.append(first, len(track)))))
+        ends = np.array([self._ends.get(one, (_NEVER, _NEVER)) for one in track[first].tolist()], np.int64)
+        before[first] = ends[:, 1]
+        before = np.maximum(before, np.repeat(ends[:, 1], np.diff(np.append(first, len(track)))))
         gap = start - before
         origin = start.copy()
-        origin[first] = np.where(gap[first] > 0, start[first], known[:, 0])
+        origin[first] = np.where(gap[first] > 0, start[first], ends[:, 0])
         begins = gap > 0
         begins[first] = True
         origin = origin[np.maximum.accumulate(np.where(begins, np.arange(len(track)), 0))]
         last = np.append(first[1:], len(track)) - 1
-        until = np.maximum(reach[last], known[:, 1])
+        until = np.maximum(reach[last], ends[:, 1])
         self._ends.update(
             zip(track[first].tolist(), zip(origin[last].tolist(), until.tolist(), strict=True), strict=True)
         )
@@ -193,14 +193,14 @@ class BusyPieces:
             self.finish()
 
     def _number(self, name: str, kernel: bool) -> int:
-        known = self._numbers.get((name, kernel))
-        if known is not None:
-            return known
+        operation = self._numbers.get((name, kernel))
+        if operation is not None:
+            return operation
         if len(self._numbers) >= _NAMES:
             return self._operation(BUSY if kernel else _COPY)
         word = taxonomy().labels(name, "kernel").operation or BUSY if kernel else _COPY
-        known = self._numbers[name, kernel] = self._operation(word)
-        return known
+        operation = self._numbers[name, kernel] = self._operation(word)
+        return operation
 
     def _operation(self, word: str) -> int:
         """The number of an operation from 1, 0 for those that aren't told apart."""
@@ -228,9 +228,9 @@ class BusyPieces:
         half = self._most // 2
         while np.count_nonzero(cut := pieces.cells(self._cell)) > half and self._cell < _LAST_CELL:
             self._cell += 1
-        known = np.flatnonzero(pieces.gap < LONGEST_GAP)  # a track's first piece has no gap
-        spread = pieces.start[known].view(np.uint64) * _SPREAD
-        longest = known[np.lexsort((spread, -pieces.gap[known]))][:half]
+        near = np.flatnonzero(pieces.gap < LONGEST_GAP)  # a track's first piece has no gap
+        spread = pieces.start[near].view(np.uint64) * _SPREAD
+        longest = near[np.lexsort((spread, -pieces.gap[near]))][:half]
         cut[longest] = True
         self._least = max(int(pieces.gap[longest].min(initial=-_NEVER)), 1) if len(longest) == half else 1
         return cut

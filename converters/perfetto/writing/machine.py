@@ -208,14 +208,14 @@ class Machine:
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):
             return
-        known = present(part.column("occupancy"))
-        value = part.column("occupancy").to_numpy(zero_copy_only=False)[known]
+        has_occupancy = present(part.column("occupancy"))
+        value = part.column("occupancy").to_numpy(zero_copy_only=False)[has_occupancy]
         self._counters.add(
             kernels=len(value),
-            dur=stages.dur[known],
-            serial=stages.serial[known],
-            ts=stages.ts[known],
-            gpu=self._gpu_numbers(stages.track[known]),
+            dur=stages.dur[has_occupancy],
+            serial=stages.serial[has_occupancy],
+            ts=stages.ts[has_occupancy],
+            gpu=self._gpu_numbers(stages.track[has_occupancy]),
             name=self._counters.number(OCCUPANCY, "%", ESTIMATE),
             value=value,
             estimate=True,

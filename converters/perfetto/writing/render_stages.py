@@ -248,32 +248,32 @@ class RenderStages:
         return CodedField(PieceTable(pieces, short=40), codes)
 
     def _stage(self, kind: str, name: bytes) -> bytes:
-        known = self._stages.get((kind, name))
-        if known is None:
+        stage = self._stages.get((kind, name))
+        if stage is None:
             category, description = STAGES[kind]
             iid = self._gpus.next_specification()
-            known = self._stages[kind, name] = message(f.GPU_RENDER_STAGE_EVENT, stage_iid=iid)
+            stage = self._stages[kind, name] = message(f.GPU_RENDER_STAGE_EVENT, stage_iid=iid)
             self._bytes += len(name)
             self._new.append(specification(iid, name.decode("utf-8", "replace"), description, category))
-        return known
+        return stage
 
     def _kernel(self, name: bytes, arguments: bytes) -> bytes:
         """The field that refers to a kernel. Only its demangled name is written: the engine makes an argument of each
         name for each launch, and viewers show that one.
         """
-        known = self._kernels.get((name, arguments))
-        if known is None:
+        encoded = self._kernels.get((name, arguments))
+        if encoded is None:
             iid = len(self._kernels) + 1
-            known = self._kernels[name, arguments] = message(f.GPU_RENDER_STAGE_EVENT, kernel_iid=iid)
+            encoded = self._kernels[name, arguments] = message(f.GPU_RENDER_STAGE_EVENT, kernel_iid=iid)
             entry = message(f.INTERNED_COMPUTE_KERNEL, iid=iid, demangled_name=name) + arguments
             self._bytes += len(entry)
             self._new.append(message(f.INTERNED_DATA, compute_kernels=entry))
-        return known
+        return encoded
 
     def _queue_arguments(self, track: int) -> bytes:
         """The fields of an interned kernel that name its process, device, stream, context and API."""
-        known = self._queue_args.get(track)
-        if known is None:
+        encoded = self._queue_args.get(track)
+        if encoded is None:
             queue = self._gpus.queues[track]
             values = {
                 "process_id": queue.pid,
@@ -284,9 +284,9 @@ class RenderStages:
                 "api": None if queue.gpu.api_number else queue.gpu.api or None,  # else the context has it
             }
             bodies = [self._arguments.value(name, value) for name, value in values.items() if value is not None]
-            known = message(f.INTERNED_COMPUTE_KERNEL, args=bodies, arch=queue.gpu.arch or None)
-            self._queue_args[track] = known
-        return known
+            encoded = message(f.INTERNED_COMPUTE_KERNEL, args=bodies, arch=queue.gpu.arch or None)
+            self._queue_args[track] = encoded
+        return encoded
 
 
 def _sizes(rows: StageRows) -> list[Field]:
@@ -374,8 +374,8 @@ def _limit(block: pa.Array, most: Int64, queues: dict[int, Queue]) -> pa.Array:
     size = next((queue.gpu.number_of("warpSize", "warp_size") for queue in queues.values()), None) or 32
     threads = pc.fill_null(block, 0).to_numpy(zero_copy_only=False)
     warps = -(-threads // size)
-    known = (most > 0) & (warps > 0)
-    return pa.array(np.where(known, most // np.maximum(warps, 1), 0), mask=~known)
+    is_limited = (most > 0) & (warps > 0)
+    return pa.array(np.where(is_limited, most // np.maximum(warps, 1), 0), mask=~is_limited)
 
 
 def _where(valid: pa.Array, word: str) -> pa.Array:
@@ -441,9 +441,9 @@ class Gpu(msgspec.Struct):
     @property
     def api(self) -> str:
         """The word for its API; empty if nothing names it."""
-        known = self.facts.get("api")
-        if isinstance(known, str):
-            return known
+        of_device = self.facts.get("api")
+        if isinstance(of_device, str):
+            return of_device
         words = f"{self.name} {self.facts.get('vendor')}".lower()
         return next((api for makers, api in _MAKERS if any(maker in words for maker in makers)), "")
 
@@ -511,7 +511,7 @@ class Gpus:
         self._numbers = numbers or IdCounters()
         self._entries: list[bytes] = []
         self._of: dict[int, Gpu] = {}
-        known: dict[tuple[Any, ...], Gpu] = {}
+        by_key: dict[tuple[Any, ...], Gpu] = {}
         for number, track in enumerate(tracks):
             if not track.is_on_device or (on_machine is not None and not on_machine[number]):
                 continue
@@ -523,12 +523,12 @@ class Gpus:
             uuid = facts.get("uuid")
             host = host_of(track.process, catalog)
             key = ("uuid", host, str(uuid)) if uuid else (track.source, track.host, track.device)
-            if key not in known:
-                known[key] = Gpu(len(known), entry.name if entry else None, track.device, facts)
-            known[key].processes[track.process] = None
-            self._of[number] = known[key]
+            if key not in by_key:
+                by_key[key] = Gpu(len(by_key), entry.name if entry else None, track.device, facts)
+            by_key[key].processes[track.process] = None
+            self._of[number] = by_key[key]
         sources = list(dict.fromkeys(track.source for track in tracks))
-        self.gpus = sorted(known.values(), key=lambda gpu: _place(gpu, catalog, sources))
+        self.gpus = sorted(by_key.values(), key=lambda gpu: _place(gpu, catalog, sources))
         for number, gpu in enumerate(self.gpus):
             gpu.number = number
 

@@ -306,12 +306,12 @@ _Reasons = dict[str, list[tuple[Int64, Int64]]]
 _Told = TypeVar("_Told")
 
 
-def _of_place(told: dict[_Place, _Told], place: _Place, offsets: dict[str, int]) -> tuple[_Told, int] | None:
+def _of_place(facts: dict[_Place, _Told], place: _Place, offsets: dict[str, int]) -> tuple[_Told, int] | None:
     """What is told of a device by its own source, else by one that names it alike, and the offset to its clock."""
-    if place in told:
-        return told[place], 0
+    if place in facts:
+        return facts[place], 0
     source, host, number = place
-    for (other, other_host, other_number), one in told.items():
+    for (other, other_host, other_number), one in facts.items():
         if other_number == number and (host is None or other_host in (None, host)):
             is_related = source in offsets and other in offsets
             return one, offsets[other] - offsets[source] if is_related else 0

@@ -140,8 +140,8 @@ def is_warm_up(one: Finding) -> bool:
 
 def clause(one: Finding) -> str:
     """Returns which steps take how many times as long as which others."""
-    told, steps = one.details, one.subject
-    slow, first = int(told["slow"] or 0), _step_number(steps["step"])
+    details, steps = one.details, one.subject
+    slow, first = int(details["slow"] or 0), _step_number(steps["step"])
     way, others = one.code.partition(".")[2], "the others"
     which, take = f"step {first}", "takes"
     if way == WARM_UP and slow > 1:
@@ -149,7 +149,7 @@ def clause(one: Finding) -> str:
     elif way == WARM_UP:
         which = f"the first step, {first},"
     elif way == PERIOD:
-        which = f"every {_ordinal(int(told['every'] or 0))} step, {first} first,"
+        which = f"every {_ordinal(int(details['every'] or 0))} step, {first} first,"
     elif way == SHIFT:
         until = steps.get("until")
         which, take = f"steps before {_step_number(until)}" if until else f"steps from {first} on", "take"
@@ -167,8 +167,8 @@ def clause(one: Finding) -> str:
         names = [first, *(_step_number(name) for name in str(steps["also"]).split(", "))]
         most = " first" if slow > len(names) else ""
         which, take = f"{slow:,} single steps, {', '.join(names[:-1])} and {names[-1]}{most},", "take"
-    times = f"{brief(float(told['slow_ns'] or 0))} instead of {brief(float(told['others_ns'] or 0))}"
-    return f"{which} {take} {float(told['factor'] or 0):,.2f} times as long as {others} ({times})"
+    times = f"{brief(float(details['slow_ns'] or 0))} instead of {brief(float(details['others_ns'] or 0))}"
+    return f"{which} {take} {float(details['factor'] or 0):,.2f} times as long as {others} ({times})"
 
 
 def _step_number(label: Cell) -> str:
@@ -231,10 +231,10 @@ def _unsteady(times: Float64) -> Unsteady | None:
 def _far(count: Float64, total: Float64, logs: Float64) -> Float64:
     """Returns how far the means of some steps are above those of all others, from their number and the sum of logs."""
     steps = len(logs)
-    apart = total / count + total / (steps - count)  # all together are 0
+    level = total / count + total / (steps - count)  # all together are 0
     parts = count * (steps - count) / steps
-    within = np.maximum(float((logs**2).sum()) - parts * apart**2, 0.0)
-    far: Float64 = apart * np.sqrt(parts * (steps - 2 + PRIOR) / (within + PRIOR * NOISE**2))
+    within = np.maximum(float((logs**2).sum()) - parts * level**2, 0.0)
+    far: Float64 = level * np.sqrt(parts * (steps - 2 + PRIOR) / (within + PRIOR * NOISE**2))
     return far
 
 
@@ -286,8 +286,8 @@ def _trend(logs: Float64) -> _Way | None:
 
 def _slope(place: Float64, logs: Float64) -> float:
     """By how much logarithms rise from each step to the next, by least squares."""
-    apart = place - place.mean()
-    return float((apart * logs).sum() / (apart**2).sum())
+    offsets = place - place.mean()
+    return float((offsets * logs).sum() / (offsets**2).sum())
 
 
 def _singles(logs: Float64) -> _Way:

@@ -77,6 +77,6 @@ class _View:
             return at_once and len(runs) == 1 and all(map(np.array_equal, self.placed, other.placed))
         if abs(self.total - other.total) > _DURATIONS * max(self.total, other.total):
             return False
-        apart = (self.start - self.start[0]) - (other.start - other.start[0])
+        shifts = (self.start - self.start[0]) - (other.start - other.start[0])
         span = max(int(self.start[-1] - self.start[0]), self.total)
-        return int(np.abs(apart).max()) <= _STARTS * span
+        return int(np.abs(shifts).max()) <= _STARTS * span

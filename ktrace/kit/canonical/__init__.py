@@ -112,8 +112,8 @@ class RecordDecoder:
             raise BadRecord(_reason(error)) from None
         cells = {name: bytes(raw) for name, raw in members.items() if bytes(raw) != b"null"}
         record = _record_of(cells)
-        known, unknown, extra = fields(record), {}, {}
-        for name in [name for name in cells if name not in known and name != "record"]:
+        names, unknown, extra = fields(record), {}, {}
+        for name in [name for name in cells if name not in names and name != "record"]:
             value = self._extra_value(record, name, cells[name]) if name.startswith("x_") else None
             if value is None:
                 unknown[f"${name}"] = cells[name]

@@ -56,14 +56,14 @@ class FlatRows:
         self._report = conversion.report
         self._record = record
 
-    def batches(self, rows: pa.RecordBatch, first: int, wanted: pa.BooleanArray | None = None) -> Iterator[Batch]:
+    def batches(self, rows: pa.RecordBatch, first: int, selection: pa.BooleanArray | None = None) -> Iterator[Batch]:
         """Counts the rows, then yields their batches. `first` is the number of the first row.
 
         With `wanted`, the other rows are ignored.
         """
         numbers: Numbers = range(first, first + rows.num_rows)
-        if wanted is not None:
-            rows, numbers = rows.filter(wanted), _at(numbers, wanted)
+        if selection is not None:
+            rows, numbers = rows.filter(selection), _at(numbers, selection)
         rows = _once(rows)
         self._report.record(rows.num_rows)
         if self._record:
@@ -121,9 +121,9 @@ class FlatRows:
     def _keep_unknown(self, record: str, rows: pa.RecordBatch, columns: dict[str, pa.Array], numbers: Numbers) -> None:
         """Puts the values of unknown columns and kinds into `args` (`facts` of the catalog)."""
         unknown: dict[str, pa.Array] = {}
-        known = {"record", *arrow_schema(record).names}
+        names = {"record", *arrow_schema(record).names}
         for name in rows.schema.names:
-            if name not in known and not name.startswith("x_"):
+            if name not in names and not name.startswith("x_"):
                 values = rows.column(name)
                 if values.null_count < len(values):
                     unknown[f"${name}"] = _argument(values)
@@ -306,9 +306,9 @@ def folded(facts: pa.Array | None, unknown: dict[str, pa.Array]) -> pa.StringArr
     count = len(next(iter(unknown.values())))
     folded = []
     for row in range(count):
-        known = facts[row].as_py() if facts is not None else None
+        text = facts[row].as_py() if facts is not None else None
         more = {name: values[row].as_py() for name, values in unknown.items() if values[row].is_valid}
-        folded.append(dump_json((load_json(known) if known else {}) | more) if more else known)
+        folded.append(dump_json((load_json(text) if text else {}) | more) if more else text)
     return pa.array(folded, pa.string())
 
 

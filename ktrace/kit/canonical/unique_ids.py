@@ -23,43 +23,43 @@ from ktrace.report import Report
 MOST_RANGES = 1 << 20
 
 
-def with_unique_ids(batches: Iterable[Batch], report: Report, *, told: bool = False) -> Iterator[Batch]:
+def with_unique_ids(batches: Iterable[Batch], report: Report, *, noted: bool = False) -> Iterator[Batch]:
     """Yields the batches of a canonical reader without rows that repeat an id; the reader has counted them as used.
 
-    With `told`, an earlier reading of the same input has reported these rows, and they aren't counted.
+    With `noted`, an earlier reading of the same input has reported these rows, and they aren't counted.
     """
-    known: dict[str, _Known] = {}
+    ids_of_source: dict[str, _Known] = {}
     for batch in batches:
         if batch.record == "catalog":
             yield batch
             continue
-        again = _again(batch, known)
+        again = _again(batch, ids_of_source)
         if not again.any():
             yield batch
             continue
         rows = np.flatnonzero(again).tolist()
         report.used(-len(rows))
-        if told:
+        if noted:
             report.record(-len(rows))
-        for row in rows if not told else ():
+        for row in rows if not noted else ():
             source, identity = (batch.column(name)[row].as_py() for name in ("source", "id"))
             report.issue("bad-record", f"{WORD[batch.record]} {identity} of {source}", "another row has the same id")
         if not again.all():
             yield Batch(batch.record, batch.columns.filter(pa.array(~again)))
 
 
-def _again(batch: Batch, known: dict[str, _Known]) -> Bools:
+def _again(batch: Batch, ids_of_source: dict[str, _Known]) -> Bools:
     """Which rows have an id that an earlier row of their source has."""
     sources, ids = encoded(batch.column("source")), batch.column("id").to_numpy()
     names = sources.dictionary.to_pylist()
     codes = sources.indices.to_numpy()
     if len(codes) and (codes == codes[0]).all():
-        return known.setdefault(names[codes[0]], _Known()).again(ids)
+        return ids_of_source.setdefault(names[codes[0]], _Known()).again(ids)
     again = np.zeros(len(ids), np.bool_)
     order = np.argsort(codes, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
         if len(rows):
-            again[rows] = known.setdefault(names[codes[rows[0]]], _Known()).again(ids[rows])
+            again[rows] = ids_of_source.setdefault(names[codes[rows[0]]], _Known()).again(ids[rows])
     return again
 
 

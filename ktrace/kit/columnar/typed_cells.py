@@ -90,25 +90,25 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
     left: dict[str, pa.Array] = {}
     headings: dict[str, str] = {}
     for name, field in fields.items():
-        own = own_heading(table, field)
-        cells = None if own is None else source.take(own)
-        if own is None or cells is None:
+        name_in_file = own_heading(table, field)
+        cells = None if name_in_file is None else source.take(name_in_file)
+        if name_in_file is None or cells is None:
             continue
-        unit = table.unit(own) or heading(own).unit or (units or {}).get(name, "")
+        unit = table.unit(name_in_file) or heading(name_in_file).unit or (units or {}).get(name, "")
         column, kept = field.read(cells, unit)
-        columns[f"<{name}>"], headings[f"<{name}>"] = column, own
+        columns[f"<{name}>"], headings[f"<{name}>"] = column, name_in_file
         if kept is not None:
-            left[_with_unit(own, unit)] = argument(only(cells, kept))
+            left[_with_unit(name_in_file, unit)] = argument(only(cells, kept))
             if name not in ("ts", "end", "dur"):  # rows without which are refused
-                note_misfits(report, source, own, cells, kept & ~present(column))
+                note_misfits(report, source, name_in_file, cells, kept & ~present(column))
         if field.read is _time and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
             left[f"${name}"] = argument(only(cells, rounded))
             for row in np.flatnonzero(rounded).tolist():
                 report.issue("rounded", source.where(row), f"${name}")
     for heading_, cells in source.rest().items():
         if has_text(cells).any():
-            own = heading_.removeprefix("args.")
-            left[_with_unit(own, table.unit(own))] = argument(cells, heading(own))
+            name_in_file = heading_.removeprefix("args.")
+            left[_with_unit(name_in_file, table.unit(name_in_file))] = argument(cells, heading(name_in_file))
     return Block(source.place, source.numbers, columns | left, headings)
 
 

@@ -88,14 +88,14 @@ def blocks_of(grid: pa.Array | None, workgroup: pa.Array | None) -> Blocks | Non
     if workgroup is None:
         return Blocks(pa.nulls(len(grid), pa.int64()), grid.cast(pa.int64()))
     items, group = grid.cast(pa.int64()), workgroup.cast(pa.int64())
-    known = pc.fill_null(pc.and_(pc.greater_equal(items, 0), pc.greater(group, 0)), False).to_numpy(
+    is_known = pc.fill_null(pc.and_(pc.greater_equal(items, 0), pc.greater(group, 0)), False).to_numpy(
         zero_copy_only=False
     )
     wide = pc.fill_null(items, 0).to_numpy(zero_copy_only=False)
-    divisor = np.where(known, pc.fill_null(group, 1).to_numpy(zero_copy_only=False), 1)
+    divisor = np.where(is_known, pc.fill_null(group, 1).to_numpy(zero_copy_only=False), 1)
     whole, rest = np.divmod(wide, divisor)
-    left = pc.if_else(pa.array(known & (rest == 0)), pa.scalar(None, pa.int64()), items)
-    return Blocks(pa.array(whole + (rest > 0), mask=~known), left)
+    left = pc.if_else(pa.array(is_known & (rest == 0)), pa.scalar(None, pa.int64()), items)
+    return Blocks(pa.array(whole + (rest > 0), mask=~is_known), left)
 
 
 def copy_kind(word: str | int | None) -> str | None:

@@ -274,9 +274,9 @@ def _copies(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     numbers = [column.cast(pa.int64()) for column in (agents(source), agents(target)) if column is not None]
     typed["device"] = pc.if_else(home, *numbers)
     home_rows = home.to_numpy(zero_copy_only=False)
-    known = [present(number) for number in numbers]
-    typed["args.Source_Agent_Id"] = only(source, ~home_rows | ~known[0])
-    typed["args.Destination_Agent_Id"] = only(target, home_rows | ~known[1])
+    is_given = [present(number) for number in numbers]
+    typed["args.Source_Agent_Id"] = only(source, ~home_rows | ~is_given[0])
+    typed["args.Destination_Agent_Id"] = only(target, home_rows | ~is_given[1])
     return typed
 
 

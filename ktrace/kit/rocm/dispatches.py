@@ -231,9 +231,9 @@ class KnownDispatches:
 
     def add(self, block: Block, pids: Any, columns: dict[str, pa.Array]) -> None:
         """Adds kernels: rows with their numbers and times, and the columns to remember."""
-        known = self._remembered
+        remembered = self._remembered
         self._remembered = {
-            name: pa.concat_arrays([known[name], column]) if name in known else column
+            name: pa.concat_arrays([remembered[name], column]) if name in remembered else column
             for name, column in columns.items()
         }
         places = np.arange(self._rows, self._rows + len(block))
@@ -469,11 +469,11 @@ class DispatchRows:
         return columns
 
     def _remember(self, block: Block, ids: Int64, place: dict[str, Any]) -> None:
-        known = {"id": pa.array(ids), "ts": place["ts"], "dur": place["dur"]}
+        columns = {"id": pa.array(ids), "ts": place["ts"], "dur": place["dur"]}
         for name in ("device", "stream", "pid"):
             column = place[name]
-            known[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
-        self._dispatched.add(block, place["pid"], known)
+            columns[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
+        self._dispatched.add(block, place["pid"], columns)
 
     def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
         """Yields counter events of kernels, as their children, and the means derived from them."""
@@ -552,14 +552,14 @@ class DispatchRows:
     def _values(self, block: Block, kernels: Int64) -> Iterator[Batch]:
         """Yields the counters of a long table as children of their kernels, whose indices are `kernels`."""
         self._conversion.report.used(len(block))
-        known = self._dispatched.columns(kernels)
-        ids, parents = self._ids(block) + 1, known.pop("id").to_numpy()
+        dispatched = self._dispatched.columns(kernels)
+        ids, parents = self._ids(block) + 1, dispatched.pop("id").to_numpy()
         names, values = block.get("<counter>"), block.get("<value>")
         assert names is not None and values is not None
-        has_time = known["ts"].is_valid()
+        has_time = dispatched["ts"].is_valid()
         timed_rows = has_time.to_numpy(zero_copy_only=False)
         if timed_rows.any():
-            place = {name: column.filter(has_time) for name, column in known.items()}
+            place = {name: column.filter(has_time) for name, column in dispatched.items()}
             place |= {"host": self._host, "timing": self._timing}
             yield from self._counter_rows(
                 ids[timed_rows], parents[timed_rows], names.filter(has_time), values.filter(has_time), place
@@ -568,7 +568,7 @@ class DispatchRows:
             others = pc.invert(has_time)
             kernel = block.get("<name>")
             kernel = names if kernel is None else kernel
-            place = {key: known[key].filter(others) for key in ("device", "stream", "pid")}
+            place = {key: dispatched[key].filter(others) for key in ("device", "stream", "pid")}
             yield self._batches.batch(
                 "summaries",
                 ids[~timed_rows],

@@ -80,8 +80,8 @@ class Database:
 
     def like(self, pattern: str) -> list[str]:
         """The tables of a name, a regular expression, in any case, with or without a release's suffix ("_V2")."""
-        wanted = re.compile(rf"(?:{pattern})(?:_V\d+)?", re.IGNORECASE)
-        return [table for table in self.tables if wanted.fullmatch(table)]
+        matching = re.compile(rf"(?:{pattern})(?:_V\d+)?", re.IGNORECASE)
+        return [table for table in self.tables if matching.fullmatch(table)]
 
     def declare(self, *, whole: Iterable[str] = (), texts: Iterable[str] = ()) -> None:
         """Sets the type of columns of any table, by name, whatever the file contains.
@@ -102,9 +102,9 @@ class Database:
             self._report.record(rows)
             self._report.issue("unrecognised", table, f"a table of {counted(rows, 'row')}", rows)
 
-    def report_others(self, known: Iterable[str]) -> None:
+    def report_others(self, read_tables: Iterable[str]) -> None:
         """Counts and reports the rows of all tables but the known ones, by name in any case, and SQLite's own."""
-        names = set(map(str.casefold, known))
+        names = set(map(str.casefold, read_tables))
         for table in self.tables:
             if table.casefold() not in names and not table.casefold().startswith("sqlite_"):
                 self.report_unread(table)
@@ -194,19 +194,19 @@ class Database:
 
     def _types(self, table: str, columns: Sequence[str] | None = None) -> dict[str, str]:
         """Column -> a literal of its type: that of its first values, else the declared one."""
-        wanted = None if columns is None else frozenset(column.casefold() for column in columns)
-        if (table, wanted) not in self._known_types:
-            columns_read = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
-            self._known_types[table, wanted] = self._looked_up_types(table, columns_read)
-        return self._known_types[table, wanted]
+        names = None if columns is None else frozenset(column.casefold() for column in columns)
+        if (table, names) not in self._known_types:
+            columns_read = [name for name in self.tables[table] if names is None or name.casefold() in names]
+            self._known_types[table, names] = self._looked_up_types(table, columns_read)
+        return self._known_types[table, names]
 
     def _looked_up_types(self, table: str, columns: list[str]) -> dict[str, str]:
         if not columns:
             return {}
         name = quoted_name(table)
         declared = {column: kind for _, column, kind, *_ in self.query(table, f"PRAGMA table_info({name})")}
-        asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_name(column)}))" for column in columns)
-        seen = self.query(table, f"SELECT {asked} FROM (SELECT * FROM {name} LIMIT {_EXAMINED})")[0]
+        types_sql = ", ".join(f"group_concat(DISTINCT typeof({quoted_name(column)}))" for column in columns)
+        seen = self.query(table, f"SELECT {types_sql} FROM (SELECT * FROM {name} LIMIT {_EXAMINED})")[0]
         return {
             column: self._declared.get(column.casefold()) or _literal(declared[column], words)
             for column, words in zip(columns, seen, strict=True)

@@ -93,17 +93,17 @@ def aligned(keys: pa.Array, rows: pa.Table, key: str, expanded: Callable[[int], 
     """
     if key not in rows.column_names:  # the table has no such column
         rows = rows.slice(0, 0).append_column(key, pa.chunked_array([[]], pa.int64()))
-    known = _whole(rows.column(key))
-    if not pa.types.is_integer(known.type):  # no row is found
+    sought = _whole(rows.column(key))
+    if not pa.types.is_integer(sought.type):  # no row is found
         rows = rows.slice(0, 0)
-        known = pa.array([], pa.int64())
-    if known.null_count:
-        rows = rows.filter(known.is_valid())
-        known = _whole(rows.column(key))
+        sought = pa.array([], pa.int64())
+    if sought.null_count:
+        rows = rows.filter(sought.is_valid())
+        sought = _whole(rows.column(key))
     columns = {name: _whole(rows.column(name)) for name in rows.column_names if name not in (key, "_rowid_")}
-    if known.equals(keys):
+    if sought.equals(keys):
         return columns
-    at = pc.index_in(keys, value_set=known)
+    at = pc.index_in(keys, value_set=sought)
     return {name: _taken(column, at, expanded) for name, column in columns.items()}
 
 

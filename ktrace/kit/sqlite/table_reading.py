@@ -176,11 +176,11 @@ class TableReading:
     def _fetched(self, bounds: tuple[int, int], size: int) -> pa.RecordBatch | None:
         """The rows with these rowids, at most `size`; None if ADBC refuses them."""
         try:
-            known = self._constants.known()
-            if known:
-                batch = self._range(bounds, size, known)
+            constants = self._constants.known()
+            if constants:
+                batch = self._range(bounds, size, constants)
                 if pc.min(batch.column(batch.num_columns - 1)).as_py() != 0:
-                    return self._completed(batch, known)
+                    return self._completed(batch, constants)
             batch = self._range(bounds, size, {})
         except OSError as error:
             if not _is_refusal(error):
@@ -190,20 +190,20 @@ class TableReading:
             self._constants.learn(dict(zip(self._types, batch.columns[1:], strict=False)))
         return batch
 
-    def _range(self, bounds: tuple[int, int], size: int, known: dict[str, int | None]) -> pa.RecordBatch:
+    def _range(self, bounds: tuple[int, int], size: int, constants: dict[str, int | None]) -> pa.RecordBatch:
         """The rows with these rowids, with one column that compares the known columns instead of these."""
-        types = {name: literal for name, literal in self._types.items() if name not in known}
-        same = f", {condition(known)}" if known else ""
-        with self._reader(self._select(*bounds, types, same), size + 1, types, ", 1" if known else "") as reader:
+        types = {name: literal for name, literal in self._types.items() if name not in constants}
+        same = f", {condition(constants)}" if constants else ""
+        with self._reader(self._select(*bounds, types, same), size + 1, types, ", 1" if constants else "") as reader:
             batch = reader.read_next_batch().slice(1)
             self._check_text(batch)
             return batch
 
-    def _completed(self, batch: pa.RecordBatch, known: dict[str, int | None]) -> pa.RecordBatch:
+    def _completed(self, batch: pa.RecordBatch, constants: dict[str, int | None]) -> pa.RecordBatch:
         """Adds the known columns to the rows."""
         fetched = iter(batch.columns[1:])
         columns = [
-            column_of(known[name], _ARROW[literal], batch.num_rows) if name in known else next(fetched)
+            column_of(constants[name], _ARROW[literal], batch.num_rows) if name in constants else next(fetched)
             for name, literal in self._types.items()
         ]
         return pa.RecordBatch.from_arrays([batch.column(0), *columns], ["_rowid_", *self._types])

@@ -73,23 +73,23 @@ def _parts(text: str) -> _Parts | None:
     if len(text) > LONGEST_HEADER:
         return None
     bare = _PLACE.sub("", text.strip().strip("*_ "))
-    found = list(_TIME.finditer(bare))
-    if not 1 < len(found) <= _MOST_TIMES:
+    times = list(_TIME.finditer(bare))
+    if not 1 < len(times) <= _MOST_TIMES:
         return None
-    ends = [0, *(one.end() for one in found)]
-    starts = [*(one.start() for one in found), len(bare)]
-    return _Parts([one[0].lstrip("~") for one in found], [bare[a:b] for a, b in zip(ends, starts, strict=True)])
+    ends = [0, *(one.end() for one in times)]
+    starts = [*(one.start() for one in times), len(bare)]
+    return _Parts([one[0].lstrip("~") for one in times], [bare[a:b] for a, b in zip(ends, starts, strict=True)])
 
 
 def _between(part: str, words: Sequence[str]) -> list[str] | None:
     """What is before, between and behind words that stand in a text in that order; None if one doesn't."""
     cells, at = [], 0
     for word in words:
-        found = next((one for one in _WORD.finditer(part, at) if one[0] == word), None)
-        if found is None:
+        match = next((one for one in _WORD.finditer(part, at) if one[0] == word), None)
+        if match is None:
             return None
-        cells.append(part[at : found.start()])
-        at = found.end()
+        cells.append(part[at : match.start()])
+        at = match.end()
     return [*cells, part[at:]]
 
 
@@ -104,9 +104,9 @@ def _cell(text: str) -> str:
 
 def _common(parts: Sequence[str]) -> tuple[str, ...]:
     """The words that occur once in each text, in the same order; fewer where their orders differ."""
-    found = [[one[0] for one in _WORD.finditer(part)] for part in parts]
-    shared = [word for word in found[0] if all(words.count(word) == 1 for words in found)]
-    orders = {tuple(word for word in words if word in shared) for words in found}
+    words_of_parts = [[one[0] for one in _WORD.finditer(part)] for part in parts]
+    shared = [word for word in words_of_parts[0] if all(words.count(word) == 1 for words in words_of_parts)]
+    orders = {tuple(word for word in words if word in shared) for words in words_of_parts}
     return tuple(shared) if len(orders) == 1 else ()
 
 

@@ -167,8 +167,8 @@ def _stacked(layout: Layout, text: str, peek: Callable[[int], str | None], lines
     while len(parts) > 1 and (are_types(parts[-1]) or not any(part.strip(" -") for part in parts[-1])):
         parts.pop()
     whole = [cell.strip() for cell in joined(layout, parts[0], parts[1:])]
-    apart = [" ".join(cell for part in parts if (cell := part[column].strip())) for column in range(len(parts[0]))]
-    texts = [one if _ARE_WORDS.fullmatch(one) else other for one, other in zip(apart, whole, strict=True)]
+    stacked = [" ".join(cell for part in parts if (cell := part[column].strip())) for column in range(len(parts[0]))]
+    texts = [one if _ARE_WORDS.fullmatch(one) else other for one, other in zip(stacked, whole, strict=True)]
     yield Candidate(layout, texts, ruled, lines)
 
 
@@ -189,7 +189,7 @@ def _fixed_width(text: str, spans: Sequence[tuple[int, int]], peek: Callable[[in
         for layout, texts in _with_unnamed(text, spans, peek(1 + ruled) or ""):
             yield Candidate(layout, texts, ruled)
     if len(spans) > 1:
-        ends = [found.end() for found in _UNIT_ENDS.finditer(text)]
+        ends = [match.end() for match in _UNIT_ENDS.finditer(text)]
         parts = [
             span for begin, end in spans for span in pairwise([begin, *(at for at in ends if begin < at < end), end])
         ]
@@ -209,7 +209,7 @@ def _between_gaps(text: str, chunks: int, first: int, peek: Callable[[int], str 
         return
     lines = [text, *rows]
     ink = "".join(" " if "".join(chars).isspace() else "x" for chars in zip_longest(*lines, fillvalue=" "))
-    runs = [found.span() for found in _WORD.finditer(ink)]
+    runs = [match.span() for match in _WORD.finditer(ink)]
     columns: list[tuple[int, int]] = []
     for begin, end in runs:
         is_column = text[begin:end].strip() and any(row[begin:end].strip() for row in rows)
@@ -229,7 +229,7 @@ def _may_be_row(text: str) -> bool:
 def _right_aligned(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
     """Yields headings that end where the cells below end, if these are more than texts two blanks apart."""
     rows = list(takewhile(str.strip, (peek(ahead) or "" for ahead in range(1, _MOST_ROWS))))
-    ends = [found.end() for found in _WORD.finditer(text)]
+    ends = [match.end() for match in _WORD.finditer(text)]
     common = [
         end
         for end in ends

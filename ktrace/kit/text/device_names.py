@@ -46,9 +46,9 @@ def device_work(name: str) -> tuple[str, str | None]:
 
 
 def _direction(text: str) -> str | None:
-    if found := _WAY.search(text):
-        sides = _SIDE.get(found[1]), _SIDE.get(found[2])
+    if match := _WAY.search(text):
+        sides = _SIDE.get(match[1]), _SIDE.get(match[2])
         return f"{sides[0]}to{sides[1]}" if None not in sides else None
-    if found := _WORDS.search(text):
-        return f"{_HOST_OR_DEVICE[found[1].lower()]}to{_HOST_OR_DEVICE[found[2].lower()]}"
+    if match := _WORDS.search(text):
+        return f"{_HOST_OR_DEVICE[match[1].lower()]}to{_HOST_OR_DEVICE[match[2].lower()]}"
     return next((way for call, way in _OPENCL.items() if text.removeprefix("i").startswith(call)), None)

@@ -145,8 +145,8 @@ class _Reading:
         for line in self._lines:
             if not line.text.strip():
                 self._lines.structure()
-            elif found := self._form(line.text):
-                self._take(*found, line.number)
+            elif formed := self._form(line.text):
+                self._take(*formed, line.number)
             if self._waits and self._lines.peek() is None:
                 self._lines.skip_deferred("cut", self._waits, self._waits, "the line after it is missing")
             yield from self._rows.ready()
@@ -158,13 +158,13 @@ class _Reading:
         if len(text) > _LONGEST:
             return None
         for form, pattern in self._forms.forms:
-            if (not form.within or self._is_open) and (found := pattern.fullmatch(text)):
-                return form, found
+            if (not form.within or self._is_open) and (match := pattern.fullmatch(text)):
+                return form, match
         return None
 
-    def _take(self, form: Form, found: re.Match[str], line: int) -> None:
+    def _take(self, form: Form, match: re.Match[str], line: int) -> None:
         """Accounts for a line, and adds its row."""
-        groups = {name: text.strip() or text for name, text in found.groupdict().items() if text is not None}
+        groups = {name: text.strip() or text for name, text in match.groupdict().items() if text is not None}
         if self._waits and (line != self._waits + 1 or form.carries or not form.kind):
             self._lines.skip_deferred("bad-record", self._waits, self._waits, "no figures follow")
             self._carried, self._waits = {}, 0
@@ -200,7 +200,7 @@ class _Reading:
             if form.kind == "fact":
                 self._fact(row)
             else:
-                self._add(form, row, row.pop("depth", len(found.groupdict().get("indent") or "")))
+                self._add(form, row, row.pop("depth", len(match.groupdict().get("indent") or "")))
         if form.kind == "fact":
             self._lines.became("catalog", lines)
         else:
@@ -273,9 +273,9 @@ class _Reading:
         if indent is None:
             self._tree.finish()
         if self._pending:
-            form, columns, own = self._pending
+            form, columns, own_indent = self._pending
             self._pending = None
-            is_inner = indent is not None and indent > own
+            is_inner = indent is not None and indent > own_indent
             self._row(form.inner if is_inner else form.kind, columns, columns.pop("scope"))
 
     def _row(self, kind: str, columns: Columns, scope: list[str]) -> None:
@@ -296,9 +296,9 @@ def _value(text: object) -> object:
     """An argument: a number where the text is one."""
     if not isinstance(text, str):
         return text
-    found = number(text) if text[-1:] != "%" else None
-    if found is None or not found.is_finite() or "_" in text:
+    value = number(text) if text[-1:] != "%" else None
+    if value is None or not value.is_finite() or "_" in text:
         return text
-    if found == found.to_integral_value() and abs(found) < 1 << 63 and "." not in text and "e" not in text.lower():
-        return int(found)
-    return float(found)
+    if value == value.to_integral_value() and abs(value) < 1 << 63 and "." not in text and "e" not in text.lower():
+        return int(value)
+    return float(value)

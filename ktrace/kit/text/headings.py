@@ -146,14 +146,14 @@ def heading(text: str) -> Heading:
     text = text.strip().strip('"').strip()
     if text.startswith("[") and text.endswith("]") and (bare := heading(text[1:-1])).unit:
         return Heading(text, bare.name, bare.unit)
-    if found := _TYPED.fullmatch(text):
-        text = found.group(1)
+    if match := _TYPED.fullmatch(text):
+        text = match.group(1)
     if text.endswith(".") and (bare := heading(text[:-1])).unit:
         return Heading(text, bare.name, bare.unit)
-    if found := _REMARKED.fullmatch(text):
-        return Heading(text, f"{found[1]} {found[3]}", found[2].lower())
-    if found := _BRACKETED.fullmatch(text):
-        name, unit = found.group(1).rstrip(), found.group(2).strip()
+    if match := _REMARKED.fullmatch(text):
+        return Heading(text, f"{match[1]} {match[3]}", match[2].lower())
+    if match := _BRACKETED.fullmatch(text):
+        name, unit = match.group(1).rstrip(), match.group(2).strip()
         if UNIT.fullmatch(unit):
             return Heading(text, name, unit)
         if per := _PER.fullmatch(unit):
@@ -163,25 +163,25 @@ def heading(text: str) -> Heading:
             return Heading(text, f"{name} {what.strip()}", last.strip().lower())
     if _ALONE.fullmatch(text):
         return Heading(text, "", text.lower())
-    if found := _ENGLISH.fullmatch(text) or _QUOTIENT.fullmatch(text):
-        return Heading(text, found.group(1), found.group(2).lower())
+    if match := _ENGLISH.fullmatch(text) or _QUOTIENT.fullmatch(text):
+        return Heading(text, match.group(1), match.group(2).lower())
     if "%" in text:
         return Heading(text, text.replace("%", " ").strip(), "%")
-    if found := _SINCE.fullmatch(text):
-        return Heading(text, found.group(2), found.group(1).lower())
-    if found := _ALONE_PER.fullmatch(text):
-        return Heading(text, f"per {found[2]}", found[1].lower())
-    if found := _PER_AFTER.fullmatch(text):
-        return Heading(text, f"{found[1]} per {found[3]}", found[2].lower())
+    if match := _SINCE.fullmatch(text):
+        return Heading(text, match.group(2), match.group(1).lower())
+    if match := _ALONE_PER.fullmatch(text):
+        return Heading(text, f"per {match[2]}", match[1].lower())
+    if match := _PER_AFTER.fullmatch(text):
+        return Heading(text, f"{match[1]} per {match[3]}", match[2].lower())
     if _RATE_PER_TIME.fullmatch(text):  # iterations per second: no time
         return Heading(text, text, "")
-    if found := _LEADING.fullmatch(text):
-        return Heading(text, found[2], found[1].lower())
-    if found := _INNER.fullmatch(text):
-        return Heading(text, f"{found[1]} {found[3]}", found[2].lower())
+    if match := _LEADING.fullmatch(text):
+        return Heading(text, match[2], match[1].lower())
+    if match := _INNER.fullmatch(text):
+        return Heading(text, f"{match[1]} {match[3]}", match[2].lower())
     for pattern in (_SUFFIXED, _CAMEL, _SECONDS):
-        if found := pattern.fullmatch(text):
-            return Heading(text, found.group(1), found.group(2).lower())
+        if match := pattern.fullmatch(text):
+            return Heading(text, match.group(1), match.group(2).lower())
     return Heading(text, text, "")
 
 
@@ -224,13 +224,13 @@ class Columns:
             free.setdefault(head.key, index)
         if any(need.isdisjoint(free) for need in self._needs):
             return None
-        found: dict[str, int] = {}
+        fields: dict[str, int] = {}
         for field, names in self.spellings.items():
             key = next((name for name in names if name in free), None)
             if key is not None:
-                found[field] = free.pop(key)
-        lacking = [need for need in self.required if not any(field in found for field in need.split("|"))]
-        return None if lacking else found
+                fields[field] = free.pop(key)
+        lacking = [need for need in self.required if not any(field in fields for field in need.split("|"))]
+        return None if lacking else fields
 
     def unknown(self, headings: Sequence[Heading], fields: Mapping[str, int]) -> list[str]:
         """The headings that the format doesn't define."""
@@ -314,11 +314,13 @@ def cell_quantity(cell: str) -> Quantity | None:
 
     Also None for a number beyond the range of a float.
     """
-    found = quantity(cell)
-    if found and found.number.is_finite() and abs(found.number.adjusted()) > _GREATEST_EXPONENT:
+    parsed = quantity(cell)
+    if parsed and parsed.number.is_finite() and abs(parsed.number.adjusted()) > _GREATEST_EXPONENT:
         return None
     return (
-        found if found and (not found.unit or found.unit in _KNOWN_UNITS or _CELL_UNIT.fullmatch(found.unit)) else None
+        parsed
+        if parsed and (not parsed.unit or parsed.unit in _KNOWN_UNITS or _CELL_UNIT.fullmatch(parsed.unit))
+        else None
     )
 
 
@@ -355,9 +357,9 @@ def figure(cell: str) -> Quantity | None:
     """
     cell = cell.replace("**", "")
     text = cell.strip()
-    if found := cell_quantity(cell):
-        rate = _RATE.fullmatch(text) if "/" in found.unit else None
-        return cell_quantity(rate.group(1)) if rate else (found.unit and _long_time(text)) or found
+    if parsed := cell_quantity(cell):
+        rate = _RATE.fullmatch(text) if "/" in parsed.unit else None
+        return cell_quantity(rate.group(1)) if rate else (parsed.unit and _long_time(text)) or parsed
     if len(text) > 80 or not any(char.isdigit() for char in text):
         return None
     text = without_groups(_ARROW.split(text)[-1])
@@ -384,13 +386,13 @@ _RANGE = re.compile(
 @lru_cache(maxsize=16_384)
 def bounds(cell: str, unit: str = "") -> tuple[Quantity, Quantity] | None:
     """The ends of a range of times, `0.09-0.28 ms`, or of numbers in a unit; None for another cell."""
-    if len(cell) > 60 or not (found := _RANGE.fullmatch(cell.strip(" *_`\t"))):
+    if len(cell) > 60 or not (match := _RANGE.fullmatch(cell.strip(" *_`\t"))):
         return None
-    low, high = quantity(found["low"]), quantity(found["high"])
-    last = found["last"] or unit
+    low, high = quantity(match["low"]), quantity(match["high"])
+    last = match["last"] or unit
     if not low or not high or not is_time(last):
         return None
-    ends = low._replace(unit=found["unit"] or last), high._replace(unit=last)
+    ends = low._replace(unit=match["unit"] or last), high._replace(unit=last)
     times = [time for end in ends if (time := nanoseconds(end.number, end.unit)) is not None]
     return ends if len(times) == 2 and times[0] <= times[1] else None
 
@@ -411,9 +413,9 @@ def _long_time(text: str) -> Quantity | None:
     if not _MINUTES.search(text):
         return None
     parts, at = [], 0
-    while found := _PART.match(text, at):
-        parts.append((Decimal(found[1]), found[2]))
-        at = found.end()
+    while match := _PART.match(text, at):
+        parts.append((Decimal(match[1]), match[2]))
+        at = match.end()
     if not parts or at < len(text) or (len(parts) == 1 and parts[0][1] == "m"):
         return None
     seconds = [
@@ -427,8 +429,8 @@ def _long_time(text: str) -> Quantity | None:
 
 def share_in(cell: str) -> float | None:
     """Returns the share that a cell has in brackets after its figure, in percent: 30 for `12 ms (30%)`."""
-    found = _PERCENT.search(cell)
-    inner = cell_quantity(found.group(1)) if found and cell[: found.start()].strip() else None
+    match = _PERCENT.search(cell)
+    inner = cell_quantity(match.group(1)) if match and cell[: match.start()].strip() else None
     return float(inner.number) if inner else None
 
 
@@ -496,8 +498,8 @@ _OTHER_QUANTITY = re.compile(
 
 def unit_in(text: str) -> str:
     """Returns the unit of times that a title above a table states, ms for `Kernel times (ms)`; '' for none."""
-    found = _UNIT_IN.search(text[:200])
-    unit = (found[1] or found[2] or found[3]).lower() if found else ""
+    match = _UNIT_IN.search(text[:200])
+    unit = (match[1] or match[2] or match[3]).lower() if match else ""
     return unit if is_time(unit) else ""
 
 
@@ -506,8 +508,8 @@ _OF_FILE = re.compile(rf"\s*(?:time )?units?(?: of (?:all )?times?)?\s?[:=]\s?({
 
 def unit_of_file(text: str) -> str:
     """Returns the unit of the times of all tables below a line such as `Time unit: ms`; '' for other lines."""
-    found = _OF_FILE.fullmatch(text) if len(text) < 60 else None
-    return found[1].lower() if found and is_time(found[1]) else ""
+    match = _OF_FILE.fullmatch(text) if len(text) < 60 else None
+    return match[1].lower() if match and is_time(match[1]) else ""
 
 
 def with_unit_of_all(
@@ -528,12 +530,14 @@ def bare_figures(headings: Sequence[Heading], rows: Sequence[Sequence[str]]) -> 
     None with fewer than two rows or two such columns, nor where cells have units: what the title states is theirs.
     """
     whole = [row for row in rows if len(row) == len(headings)]
-    found = [[figure(row[index]) for row in whole] for index in range(len(headings))]
-    if len(whole) < 2 or any(read.unit not in ("", "%", "x", "X", "×") for column in found for read in column if read):
+    figures = [[figure(row[index]) for row in whole] for index in range(len(headings))]
+    if len(whole) < 2 or any(
+        read.unit not in ("", "%", "x", "X", "×") for column in figures for read in column if read
+    ):
         return []
     bare = [
         index
-        for index, column in enumerate(found)
+        for index, column in enumerate(figures)
         if all(read is not None and not read.unit and read.number > 0 for read in column)
         and any(read.number % 1 for read in column if read)
         and not headings[index].unit
@@ -555,10 +559,10 @@ def plain(cell: str, head: Heading | None = None) -> Any:
     """
     if '"' in cell or ("," in cell and head is not None and _SHAPE.search(head.key)):
         return cell.strip()
-    found = cell_quantity(cell)
-    if not found or (found.unit and not (found.unit == "%" and head and head.unit == "%")):
+    parsed = cell_quantity(cell)
+    if not parsed or (parsed.unit and not (parsed.unit == "%" and head and head.unit == "%")):
         return cell.strip()
-    value = found.number
+    value = parsed.number
     if not value.is_finite():
         return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
     if value == value.to_integral_value() and "e" not in cell.lower() and "." not in cell:
@@ -608,8 +612,8 @@ class Dialect(NamedTuple):
 def find_csv(lines: Sequence[str], recognise: Recogniser) -> Iterator[tuple[int, Any]]:
     """Yields the number of each line of headings, and the format's answer for it. For probes."""
     for number, line in enumerate(lines, 1):
-        if found := headings_of(line, recognise):
-            yield number, found[1]
+        if table := headings_of(line, recognise):
+            yield number, table[1]
 
 
 def headings_of(line: str, recognise: Recogniser) -> tuple[list[str], Any, Dialect] | None:
@@ -642,6 +646,6 @@ _SHOWN = (
 
 def shows_a_part(text: str) -> bool:
     """Whether a line beside a table says that the table has some of all rows."""
-    found = (pattern.search(text) for pattern in _SHOWN if len(text) <= _LONGEST_SAID)
-    numbers = (tuple(int(one[name].replace(",", "")) for name in ("some", "all")) for one in found if one)
+    matches = (pattern.search(text) for pattern in _SHOWN if len(text) <= _LONGEST_SAID)
+    numbers = (tuple(int(one[name].replace(",", "")) for name in ("some", "all")) for one in matches if one)
     return any(some < every for some, every in numbers)

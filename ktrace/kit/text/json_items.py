@@ -111,10 +111,10 @@ class TextWindow:
     def next(self, blank: re.Pattern[str] = _BLANK) -> str:
         """Skips blanks and returns the next character; '' at the end."""
         while True:
-            found = blank.match(self.text, self.at)
-            if found and found.end() > self.at:
+            match = blank.match(self.text, self.at)
+            if match and match.end() > self.at:
                 clean = self._owned == self.at and not self._loose
-                self.at = found.end()
+                self.at = match.end()
                 if clean:
                     self.own("structure")
             if self.at < len(self.text):
@@ -286,15 +286,15 @@ class _Text(TextWindow):
         """Skips to the next element; returns the beginning of the text that is skipped."""
         skipped, following = "", _NEXT_OBJECT if self.text.startswith("{", self.at) else _NEXT
         while True:
-            found = following.search(self.text, self.at + 1)
-            end = found.end() if found and found[0] != "]" else found.start() if found else len(self.text)
-            if found and found[0][:1] == "}":
-                skipped += self.text[self.at : found.start() + 1]
+            match = following.search(self.text, self.at + 1)
+            end = match.end() if match and match[0] != "]" else match.start() if match else len(self.text)
+            if match and match[0][:1] == "}":
+                skipped += self.text[self.at : match.start() + 1]
             else:
                 skipped += self.text[self.at : end]
             skipped = skipped[:CHUNK]
             self.at = end
-            if found or not self.more():
+            if match or not self.more():
                 return skipped
 
     def line(self) -> str:

@@ -110,8 +110,8 @@ _ALIGNED = re.compile(r"(?:_|[<>=])\.\s+")
 
 def _without_mark(piece: str) -> str:
     """The piece with blanks in place of Textile's mark at its begin."""
-    found = _ALIGNED.match(piece)
-    return " " * found.end() + piece[found.end() :] if found else piece
+    match = _ALIGNED.match(piece)
+    return " " * match.end() + piece[match.end() :] if match else piece
 
 
 def _plain(piece: str) -> str:
@@ -213,8 +213,8 @@ class Spaces:
     def place(self, text: str) -> list[str]:
         """The cells of any line, each below the heading that is nearest."""
         pieces = [""] * len(self.spans)
-        for found in _CHUNK.finditer(text):
-            for begin, end in self._parts(text, *found.span()):
+        for match in _CHUNK.finditer(text):
+            for begin, end in self._parts(text, *match.span()):
                 column = self._nearest(begin, end)
                 pieces[column] = f"{pieces[column]}  {text[begin:end]}".strip()
         return pieces
@@ -288,8 +288,8 @@ _LABEL = re.compile(r"\s{0,200}([A-Za-z][A-Za-z ]{1,40}):(?=\s{2,}[\d.])")
 
 def label_of(text: str) -> str:
     """The label before the cells of a row, '' for none."""
-    found = _LABEL.match(text)
-    return found[1] if found else ""
+    match = _LABEL.match(text)
+    return match[1] if match else ""
 
 
 def _by_figures(text: str, columns: int) -> list[str] | None:
@@ -304,19 +304,19 @@ def _figures_first(text: str, figures: int) -> list[str] | None:
     pieces: list[str] = []
     at = len(text) - len(text.lstrip())
     for number in range(figures, 0, -1):
-        found = _FIGURE.match(text, at)
-        if found and number == 1 and not text[found.end() :].strip():
-            found = _NUMBER.match(text, at)  # the name looks like a unit
-        if not found or not text[found.end() : found.end() + 1].isspace():
+        match = _FIGURE.match(text, at)
+        if match and number == 1 and not text[match.end() :].strip():
+            match = _NUMBER.match(text, at)  # the name looks like a unit
+        if not match or not text[match.end() : match.end() + 1].isspace():
             return None
-        pieces.append(found.group())
-        at = len(text) - len(text[found.end() :].lstrip())
+        pieces.append(match.group())
+        at = len(text) - len(text[match.end() :].lstrip())
     return [*pieces, text[at:]] if text[at:] else None
 
 
 def _figures_last(text: str, figures: int) -> list[str] | None:
     """Splits a row of a name with that many figures after it."""
-    words = [(found.start(), found.end()) for found in _PLAIN_WORD.finditer(text)]
+    words = [(match.start(), match.end()) for match in _PLAIN_WORD.finditer(text)]
     pieces: list[str] = []
     for _ in range(figures):
         if not words:

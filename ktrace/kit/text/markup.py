@@ -35,7 +35,7 @@ class Markup:
 
     def split(self, text: str) -> list[str] | None:
         if self.name == "html":
-            cells = [unescape(_TAG.sub("", found[2])) for found in _CELL.finditer(text)]
+            cells = [unescape(_TAG.sub("", match[2])) for match in _CELL.finditer(text)]
         elif self.name == "latex":
             if not text.rstrip().endswith("\\\\"):
                 return None

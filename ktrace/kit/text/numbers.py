@@ -68,10 +68,10 @@ def quantity(text: str) -> Quantity | None:
     special = _SPECIAL.get(text.lower())
     if special:
         return Quantity(Decimal(special), "")
-    found = None if "\n" in text else _QUANTITY.fullmatch(text)
-    if not found:
+    match = None if "\n" in text else _QUANTITY.fullmatch(text)
+    if not match:
         return None
-    digits, unit = found.group(1), (found.group(2) or "").strip()
+    digits, unit = match.group(1), (match.group(2) or "").strip()
     if "," in digits and not re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
         return None
     try:
@@ -83,8 +83,8 @@ def quantity(text: str) -> Quantity | None:
 
 def number(text: str) -> Decimal | None:
     """Returns the number in a cell without a unit (a percent sign is allowed), else None."""
-    found = quantity(text)
-    return found.number if found and found.unit in ("", "%") else None
+    parsed = quantity(text)
+    return parsed.number if parsed and parsed.unit in ("", "%") else None
 
 
 def nanoseconds(number: Decimal, unit: str) -> Decimal | None:
@@ -95,8 +95,8 @@ def nanoseconds(number: Decimal, unit: str) -> Decimal | None:
 
 def duration_ns(text: str, unit: str) -> float | None:
     """A figure of a duration in ns; None for what isn't a finite number of a unit of time, from 0."""
-    found = number(text)
-    ns = nanoseconds(found, unit) if found is not None and found.is_finite() else None
+    value = number(text)
+    ns = nanoseconds(value, unit) if value is not None and value.is_finite() else None
     return None if ns is None or ns < 0 else float(ns)
 
 
@@ -163,8 +163,8 @@ def may_have(lines: Iterable[str]) -> bool:
 @lru_cache(maxsize=16_384)
 def separator_in(cell: str) -> str:
     """The decimal separator that a cell implies: "comma", "point", "either" for 1,234, "" if the cell has no clue."""
-    found = _CELL.fullmatch(without_groups(cell).strip())
-    digits = found[2] if found else ""
+    match = _CELL.fullmatch(without_groups(cell).strip())
+    digits = match[2] if match else ""
     last = max(digits.rfind(","), digits.rfind("."))
     if last < 0:
         return ""
@@ -189,15 +189,15 @@ def without_groups(cell: str) -> str:
 def with_point(cell: str) -> str:
     """Rewrites a number with a decimal comma: `1.234,5 ms` becomes `1234.5 ms`. Leaves other text as it is."""
     cell = without_groups(cell)
-    found = _CELL.fullmatch(cell.strip())
-    if not found and len(cell) < 80 and _FIGURE_LIKE.match(cell.strip()):
+    match = _CELL.fullmatch(cell.strip())
+    if not match and len(cell) < 80 and _FIGURE_LIKE.match(cell.strip()):
         return _WITHIN.sub(lambda number: with_point(number.group()), cell)
-    if not found:
+    if not match:
         return cell
-    whole, comma, decimals = found[2].partition(",")
+    whole, comma, decimals = match[2].partition(",")
     if not (whole.isdigit() or _GROUPS["."].fullmatch(whole)) or (comma and not decimals.isdigit()):
         return cell
-    return f"{found[1]}{whole.replace('.', '')}{'.' if comma else ''}{decimals}{found[3]}"
+    return f"{match[1]}{whole.replace('.', '')}{'.' if comma else ''}{decimals}{match[3]}"
 
 
 class Evidence:

@@ -111,8 +111,8 @@ def _proven(layout: Words, rows: Sequence[Sequence[str]], name: str) -> BareTabl
     names = [index for index in (0, layout.columns - 1) if not any(columns[index])]
     if len(rows) < _FEWEST_ROWS + (layout.columns == _FEWEST_FIGURES + 1) or len(names) != 1:
         return None
-    times = {index: found for index, column in enumerate(columns) if (found := _as_times(column))}
-    counts = {index: found for index, column in enumerate(columns) if (found := _as_counts(column))}
+    times = {index: parsed for index, column in enumerate(columns) if (parsed := _as_times(column))}
+    counts = {index: parsed for index, column in enumerate(columns) if (parsed := _as_counts(column))}
     if timeline := _timeline(columns, times, names[0]):
         words = {index: name if field == "name" else field for field, index in timeline.items()}
         return BareTable(layout, _unit_free(words, layout.columns), timeline)
@@ -267,12 +267,12 @@ def sums_of(
 
 def _subtotals(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
     """The names of rows that are called a total and take what some rows right above or below take together."""
-    found = set()
+    subtotals = set()
     for place, (name, read) in enumerate(rows):
         if read and _SUBTOTAL.search(name):
             sides = [[one for _, one in side] for side in (rows[:place][::-1], rows[place + 1 :])]
-            found |= {name} if any(1 < _count_of(read, side) < len(rows) - 1 for side in sides) else set()
-    return frozenset(found)
+            subtotals |= {name} if any(1 < _count_of(read, side) < len(rows) - 1 for side in sides) else set()
+    return frozenset(subtotals)
 
 
 def _count_of(whole: Quantity, parts: Sequence[Quantity | None]) -> int:
@@ -289,12 +289,12 @@ def _count_of(whole: Quantity, parts: Sequence[Quantity | None]) -> int:
 
 def _of_all_others(rows: Sequence[tuple[str, Quantity | None]]) -> frozenset[str]:
     """The name of the first or the last row, if its time is the sum of all others, as they are rounded."""
-    known = [(name, read) for name, read in rows if read and read.number.is_finite() and read.number > 0]
-    if len(known) < _FEWEST_PARTS or len({read.unit for _, read in known}) > 1:
+    figures = [(name, read) for name, read in rows if read and read.number.is_finite() and read.number > 0]
+    if len(figures) < _FEWEST_PARTS or len({read.unit for _, read in figures}) > 1:
         return frozenset()
-    exact = sum((_last_digit(read.number) for _, read in known), Decimal(0)) / 2
-    for name, read in (known[-1], known[0]):
-        rest = sum((other.number for _, other in known), -read.number)
+    exact = sum((_last_digit(read.number) for _, read in figures), Decimal(0)) / 2
+    for name, read in (figures[-1], figures[0]):
+        rest = sum((other.number for _, other in figures), -read.number)
         if abs(read.number - rest) <= exact and exact * _LEAST_DIGITS < read.number:
             return frozenset((name,))
     return frozenset()
@@ -332,20 +332,20 @@ def _are_alternatives(headings: Sequence[Heading], fields: dict[str, int], rows:
         return False
     names = [row[fields["name"]] for row in rows]
     times = [_time_of(fields, headings, row) for row in rows]
-    known = [time for time in times if time]
+    stated = [time for time in times if time]
     others = [index for index in range(len(headings)) if index not in fields.values()]
     columns = [[row[index] for row in rows] for index in others]
     numbers = [[read.number for cell in column if (read := figure(cell))] for column in columns]
     is_one = len({*names}) == 1 and any(
         len({*column}) == len(rows) > 2 and not any(map(figure, column)) for column in columns
     )
-    return is_one or are_sizes(names) or (len(known) == len(rows) and any(is_same_work(known, it) for it in numbers))
+    return is_one or are_sizes(names) or (len(stated) == len(rows) and any(is_same_work(stated, it) for it in numbers))
 
 
 def are_sizes(names: Sequence[str]) -> bool:
     """Whether names are one with several sizes, `mm 512`, `mm 1024`, `mm 2048`: not its parts, numbered one by one."""
     stems = {_DIGITS.sub("0", name) for name in names}
-    sizes = sorted({prod(map(int, found)) for name in names if (found := _DIGITS.findall(name))})
+    sizes = sorted({prod(map(int, numbers)) for name in names if (numbers := _DIGITS.findall(name))})
     if len(names) < _FEWEST_EVENTS or len(stems) > 1 or len(sizes) < len(names):
         return False
     pairs = list(pairwise(sizes))
@@ -400,8 +400,8 @@ def _shares(
     rows: Sequence[Sequence[str]], name: int, percent: int | None, time: int | None
 ) -> list[tuple[str, Decimal]]:
     """The names of rows and their shares, of those that have one."""
-    known = [(row[name], _share(row, percent, time)) for row in rows]
-    return [(word, share) for word, share in known if share is not None and share.is_finite()]
+    shares = [(row[name], _share(row, percent, time)) for row in rows]
+    return [(word, share) for word, share in shares if share is not None and share.is_finite()]
 
 
 def _share(row: Sequence[str], percent: int | None, time: int | None) -> Decimal | None:

@@ -394,8 +394,8 @@ class _Scan:
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
-            found = self._item_in(line, first=self._prefixed or self._begins_with_prefix(line.text))
-            if found is None:
+            parsed = self._item_in(line, first=self._prefixed or self._begins_with_prefix(line.text))
+            if parsed is None:
                 self._interrupt(line.text, between_rows=self._pieces(self._peek() or "", 1) is not None)
                 self._texts.appendleft(line.text)
                 self._unit = unit_of_file(line.text) or self._unit
@@ -403,7 +403,7 @@ class _Scan:
                 self._run = Title(_LEAST_LEVEL, words, line.number) if is_compared(line.text) else None
                 yield Text(line.number, line.text, self._path)
             else:
-                yield from found
+                yield from parsed
             text = self._bare(line.text)
             self._rule = text if is_rule(text) else ""
             self._is_open = self._is_open and not self._rule
@@ -413,13 +413,13 @@ class _Scan:
     def _item_in(self, line: Line, first: bool) -> Iterable[Table | Row] | None:
         """As `_item`, with the line's prefix or without it; `first` says which is tried first."""
         before = self._prefixed
-        if not first and (found := self._item(line)) is not None:
-            return found
+        if not first and (items := self._item(line)) is not None:
+            return items
         coming = self._lines.peek() or ""
         if before or (without_prefix(line.text) != line.text and without_prefix(coming) != coming):
             self._prefixed = True
-            if (found := self._item(line)) is not None:
-                return found
+            if (items := self._item(line)) is not None:
+                return items
             self._prefixed = before
         return self._item(line) if first and not before else None
 
@@ -585,8 +585,8 @@ class _Scan:
         """The name in a row with the blanks around it; '' if the layout doesn't keep these."""
         layout, column = table.layout, table.name_column
         if isinstance(layout, (Spaces, Edges, Words)) and column == 0:
-            found = layout.split(text) or [""]
-            return text[: text.find(found[0]) + len(found[0])] if found[0] else ""
+            cells = layout.split(text) or [""]
+            return text[: text.find(cells[0]) + len(cells[0])] if cells[0] else ""
         if isinstance(layout, Spaces) and column == len(layout.spans) - 1:
             name = (layout.split(text) or [""])[-1]
             begin = text.rfind(name)
@@ -639,10 +639,10 @@ class _Scan:
     def _open_bare(self, line: int, text: str) -> Iterable[Table | Row] | None:
         """Opens a table without headings, whose first row is the line."""
         is_prefixed = not self._prefixed and without_prefix(text) != text
-        found = None if is_prefixed else bare_table(text, self._peek)
-        table = self._alike(line, text) if found is None and not is_prefixed else None
-        if found:
-            table = Table(self._tables, line, self._above(line), found.layout, found.headings, found.fields)
+        bare = None if is_prefixed else bare_table(text, self._peek)
+        table = self._alike(line, text) if bare is None and not is_prefixed else None
+        if bare:
+            table = Table(self._tables, line, self._above(line), bare.layout, bare.headings, bare.fields)
         if table is None:
             return None
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
@@ -652,11 +652,11 @@ class _Scan:
 
     def _alike(self, line: int, text: str) -> Table | None:
         """The table that lines of one form are; its rows add up only if one of them is said to be their sum."""
-        found = alike_table(text, self._peek)
-        fields = self._recognise(found[1], Below(lambda: iter(found[2]))) if found else None
-        if found is None or fields is None:
+        alike = alike_table(text, self._peek)
+        fields = self._recognise(alike[1], Below(lambda: iter(alike[2]))) if alike else None
+        if alike is None or fields is None:
             return None
-        layout, headings, rows = found
+        layout, headings, rows = alike
         if fields.keys() <= {"name", "count"}:  # a number beside a time: nothing says that it is how often
             times = [index for index, cell in enumerate(rows[0]) if (read := figure(cell)) and is_time(read.unit)]
             last = [index for index in times if headings[index].key != STAMP]
@@ -693,9 +693,9 @@ class _Scan:
             table = replace(table, is_tree=True)
         elif table.fields:
             rows = islice(self._rows_below(candidate, candidate.lines + count, columns, over=True), EXAMINED_ROWS)
-            examined, known = list(rows), table.fields
-            sums, subtotals = sums_of(headings, known, examined)
-            adds_up = add_up(headings, known, examined, sums | subtotals)
+            examined, table_fields = list(rows), table.fields
+            sums, subtotals = sums_of(headings, table_fields, examined)
+            adds_up = add_up(headings, table_fields, examined, sums | subtotals)
             table = replace(table, sums=sums, subtotals=subtotals, adds_up=adds_up)
         self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
@@ -782,10 +782,10 @@ def _with_rest(layout: Delimited, text: str, peek: Callable[[int], str | None]) 
 
 def indented(piece: str) -> tuple[int, str]:
     """How far a name in a tree is indented, and the name without the branch that is drawn before it."""
-    if found := _DEPTH.match(piece):
-        return len(found["depth"]) * _LEAST_STEP, piece[found.end() :].strip()
-    found = _BRANCH.match(piece)
-    name = piece[found.end() :] if found else piece
+    if match := _DEPTH.match(piece):
+        return len(match["depth"]) * _LEAST_STEP, piece[match.end() :].strip()
+    match = _BRANCH.match(piece)
+    name = piece[match.end() :] if match else piece
     return len(piece) - len(name.lstrip()), name.strip()
 
 

@@ -47,11 +47,11 @@ class Title:
 def title_of(number: int, line: str) -> Title | None:
     """Returns the title in a line, None if the line isn't a title."""
     text = line.strip()
-    if found := _MARKDOWN.match(line):
-        return Title(len(found.group(1)), line[found.end() :].strip().rstrip("#").rstrip(), number)
-    if (found := _BANNER.match(text)) and (end := _BANNER_END.search(text[-3:])):
-        words = text[len(found.group(1)) : len(text) - len(end.group())].strip()
-        return Title(4 - len(found.group(1)), words, number) if words else None
+    if match := _MARKDOWN.match(line):
+        return Title(len(match.group(1)), line[match.end() :].strip().rstrip("#").rstrip(), number)
+    if (match := _BANNER.match(text)) and (end := _BANNER_END.search(text[-3:])):
+        words = text[len(match.group(1)) : len(text) - len(end.group())].strip()
+        return Title(4 - len(match.group(1)), words, number) if words else None
     if text.startswith("**") and text.endswith(("**", "**:", ":")):
         words = text[2:].removesuffix(":").removesuffix("**").strip()
         return Title(7, words, number) if words and "*" not in words else None
@@ -86,8 +86,8 @@ _PREFIX = re.compile(rf"{_QUOTE}|{_COMMENT}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
 
 def without_prefix(text: str) -> str:
     """Returns the line without its prefix, if it has one."""
-    found = _PREFIX.match(text)
-    return text[found.end() :] if found else text
+    match = _PREFIX.match(text)
+    return text[match.end() :] if match else text
 
 
 def is_quoted(text: str) -> bool:
@@ -124,5 +124,5 @@ def utf8_head(sample: Sample) -> bytes:
 def first_form(sample: Sample, forms: Iterable[tuple[str, re.Pattern[str], str]]) -> str | None:
     """What a text, or its tail, has of these forms: (a word of its lines, a pattern of them, what they are)."""
     parts = (sample.text or "", sample.tail.decode(errors="replace"))
-    found = (what for mark, form, what in forms if any(mark in part and form.search(part) for part in parts))
-    return next(found, None)
+    forms_present = (what for mark, form, what in forms if any(mark in part and form.search(part) for part in parts))
+    return next(forms_present, None)

@@ -60,9 +60,9 @@ class TimeTree:
             percent = node.columns.pop("percent", None)
             scope = node.scope or None
             place: dict[str, Any] = {"table": node.columns.get("table"), "scope": scope}
-            own = max(node.total - node.within, 0.0)
+            exclusive = max(node.total - node.within, 0.0)
             share = {"percent": percent} if percent is not None and not node.within else {}
-            columns = node.columns | {node.figure: own, "unit": "ns"} | share
+            columns = node.columns | {node.figure: exclusive, "unit": "ns"} | share
             number = rows.summary(node.kind, node.name, **columns, scope=scope)
             if node.within:
                 share = {"percent": percent} if percent is not None else {}

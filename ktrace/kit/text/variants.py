@@ -76,8 +76,8 @@ def variants(
     if is_named and name is not None:
         return {"name": name} | fields if len(columns) > 1 else None
     are_units = any(head.unit and not head.name for head in headings)  # of headings above
-    known = [index for index in range(columns[0]) if headings[index].text or not (index or are_units)]
-    parameters = [index for index in known if index not in times]
+    named = [index for index in range(columns[0]) if headings[index].text or not (index or are_units)]
+    parameters = [index for index in named if index not in times]
     settings = [index for index in parameters if not any(_MEASURE.fullmatch(row[index].strip()) for row in rows)]
     if len({_values(row, settings) for row in rows}) == len({_values(row, parameters) for row in rows}):
         parameters = settings
@@ -192,18 +192,18 @@ def add_variants(row: Row, rows: RowBuilder) -> tuple[str, str] | None:
     for index in sorted(others):
         if table.headings[index].text and not is_missing(row.cells[index]):
             settings[own_key(settings, table.headings[index])] = plain(row.cells[index], table.headings[index])
-    found = False
+    added = False
     for index in columns:
         for cell, when in before_and_after(_plainly(row.cells[index])):
             figures = _figures(cell, table.headings[index].unit or unit)
             if not figures:
                 continue
-            found = True
+            added = True
             variant = table.headings[index].text + when
             args = settings | {"variant": variant, "cell": row.cells[index]}
             place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope, "args": args}
             rows.summary("metric", f"{name}, {variant}", **figures, **place)
-    return None if found else ("bad-record", "no figure")
+    return None if added else ("bad-record", "no figure")
 
 
 def _name(row: Row, parameters: Sequence[int]) -> tuple[str, str]:
@@ -242,10 +242,10 @@ def _figures(cell: str, unit: str) -> dict[str, Any]:
 
 def _are_positive(cells: Sequence[str]) -> bool:
     """Whether the cells of a column are times that aren't negative, or say that there is none; a few may be texts."""
-    known = [cell for cell in cells if not is_missing(cell)]
-    times = [cell for cell in known if _is_positive(cell)]
-    negative = any(cell.strip().startswith(("-", "\u2212")) and figure(cell) for cell in known)
-    return not negative and bool(known) and len(times) * 2 >= len(known)
+    given = [cell for cell in cells if not is_missing(cell)]
+    times = [cell for cell in given if _is_positive(cell)]
+    negative = any(cell.strip().startswith(("-", "\u2212")) and figure(cell) for cell in given)
+    return not negative and bool(given) and len(times) * 2 >= len(given)
 
 
 def _is_positive(cell: str) -> bool:

@@ -150,8 +150,8 @@ def is_open(text: str) -> bool:
 
 
 def _first(text: str) -> str:
-    found = _FIRST_WORD.search(text)
-    return found.group() if found else ""
+    match = _FIRST_WORD.search(text)
+    return match.group() if match else ""
 
 
 def _width(layout: Layout, column: int, piece: str) -> int | None:

@@ -218,9 +218,9 @@ class Text:
             pass
         if not lines and (match := self.search(_AT_LINE_END, at, at + near)) >= 0:
             return match + 1
-        known, first, after = self._gap
+        boundary_before, first, after = self._gap
         gap = at
-        if known is boundary and first <= at < after:
+        if boundary_before is boundary and first <= at < after:
             gap, at = first, after
         while True:
             if at < self.end:

@@ -541,8 +541,8 @@ class Shape(msgspec.Struct):
 
 
 def _widen(kinds: dict[str, str], key: str, kind: str) -> bool:
-    known = kinds.get(key, kind)
-    wide = kind if known == kind else "float" if {known, kind} == {"int", "float"} else _RAW
+    kind_so_far = kinds.get(key, kind)
+    wide = kind if kind_so_far == kind else "float" if {kind_so_far, kind} == {"int", "float"} else _RAW
     if kinds.get(key) == wide:
         return False
     kinds[key] = wide
@@ -598,9 +598,9 @@ class Shapes:
         tag = self._tag_of(event)
         if tag is None or tag[0] in self._unusable:
             return False
-        known = self._shapes.get(tag)
-        shape = known or self._shapes.setdefault(tag, Shape(tag))
-        if not shape.learn(event) and known:
+        shape_before = self._shapes.get(tag)
+        shape = shape_before or self._shapes.setdefault(tag, Shape(tag))
+        if not shape.learn(event) and shape_before:
             return False
         if shape.is_wide or sum(tag[0] == other[0] for other in self._shapes) > _MOST_TAGS:
             self._unusable.add(tag[0])

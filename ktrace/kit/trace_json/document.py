@@ -471,8 +471,10 @@ class Ranges:
         """Yields the events of a range; returns it with where they began and ended, and their report."""
         report = Report()
         conversion = replace(self._conversion, report=report, progress=None)
-        known = self._decoder
-        decoder = Decoder(report, MOST_EVENTS, known.folded, known.first_shapes, quoted=known.quoted)
+        decoder_of_list = self._decoder
+        decoder = Decoder(
+            report, MOST_EVENTS, decoder_of_list.folded, decoder_of_list.first_shapes, quoted=decoder_of_list.quoted
+        )
         with open(self._path, "rb") as stream:
             for events in _read_range(Text(stream), part, decoder, report, begun=True):
                 yield from self._rows(events, conversion)
@@ -575,21 +577,21 @@ class List:
         if fault == _NONE:
             return
         text.tried += end - start
-        known = None
+        value = None
         if fault == _AT_END:  # the cut may be wrong, and the text whole
-            border, known = self._border(target)
-            if not known and self._decode(text.view(text.pos, border), border) == _NONE:
+            border, value = self._border(target)
+            if not value and self._decode(text.view(text.pos, border), border) == _NONE:
                 return
         elif self._take_words(end):
             return
-        self._salvage(end, known)
+        self._salvage(end, value)
 
     def _take_last(self) -> None:
         """Takes the elements that begin, or whose separator begins, before the end of the range."""
         text = self._text
-        border, known = self._border(self._end)
-        if known or self._decode(text.view(text.pos, border), border) != _NONE:
-            self._salvage(self._end, known)
+        border, value = self._border(self._end)
+        if value or self._decode(text.view(text.pos, border), border) != _NONE:
+            self._salvage(self._end, value)
 
     def _border(self, target: int) -> tuple[int, Value | None]:
         """The end of the first element that reaches `target`, or of the list; and the broken element, if any."""
@@ -662,9 +664,9 @@ class List:
         self._report_repairs(repairs or [], start)
         return _NONE
 
-    def _salvage(self, end: int, known: Value | None) -> None:
+    def _salvage(self, end: int, value: Value | None) -> None:
         """Takes the events that begin before `end`, one by one."""
-        salvaged = salvage(self._text, end, lines=self._lines, known=known)
+        salvaged = salvage(self._text, end, lines=self._lines, value=value)
         offsets = 1 + np.cumsum([0, *(len(element) + 1 for element in salvaged.elements[:-1])])
         moves = Moves(0, offsets, np.array(salvaged.places, np.int64) - offsets if salvaged.places else offsets[:0])
         self._decoder.feed(b"[" + b",".join(salvaged.elements) + b"]", moves, salvaged=True)

@@ -428,8 +428,8 @@ def _tags(events: Events) -> Iterator[tuple[Tag, Events]]:
         column = events.columns.get(member)
         if column is not None:
             column = encoded(column)
-            known = indices(column)
-            codes = np.where(known >= 0, known + len(names), codes)
+            codes_before = indices(column)
+            codes = np.where(codes_before >= 0, codes_before + len(names), codes)
             names += ((member, word) for word in column.dictionary.to_pylist())
     used = np.flatnonzero(np.bincount(codes))
     for code in used.tolist():

@@ -60,8 +60,8 @@ def place(draft: Draft, rule: Rule, dialect: Dialect) -> None:
     if rule.track is not None:
         placed = [draft.columns[key].is_valid() for key in ("pid", "tid", "track") if key in draft.columns]
         given = reduce(pc.or_, placed, pa.repeat(False, len(draft)))
-        known = draft.columns.get("track", pa.nulls(len(draft), pa.string())).cast(pa.string())
-        draft.columns["track"] = pc.if_else(given, known, rule.track)
+        track = draft.columns.get("track", pa.nulls(len(draft), pa.string())).cast(pa.string())
+        draft.columns["track"] = pc.if_else(given, track, rule.track)
 
 
 def _with_device(draft: Draft, rest: pa.Array, dialect: Dialect) -> pa.Array | None:
@@ -710,8 +710,8 @@ def _facts(name: str, args: dict[str, Any]) -> dict[str, Any]:
     elif name == "process_labels" and isinstance(args.get("labels"), str):
         row["facts"] = dump_json({"labels": args.pop("labels")})
     if args and "facts" not in row:
-        known = name in ("process_name", "thread_name")
-        row["facts"] = dump_json(args if known else {name: args if len(args) > 1 else next(iter(args.values()))})
+        is_name = name in ("process_name", "thread_name")
+        row["facts"] = dump_json(args if is_name else {name: args if len(args) > 1 else next(iter(args.values()))})
     return row
 
 
@@ -780,8 +780,8 @@ class _Numbers(msgspec.Struct):
     rules: list[Rule]
 
     def number(self, rule: Rule) -> int:
-        for number, known in enumerate(self.rules):
-            if known is rule:
+        for number, other in enumerate(self.rules):
+            if other is rule:
                 return number
         self.rules.append(rule)
         return len(self.rules) - 1

@@ -464,20 +464,20 @@ class Salvaged(msgspec.Struct):
         self.places.append(start)
 
 
-def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = None) -> Salvaged:
+def salvage(text: Text, end: int, *, lines: bool = False, value: Value | None = None) -> Salvaged:
     """Takes the elements that begin before `end`, as far as they can be read. `lines`: no commas are expected.
 
     `known` is an element that has already been examined.
     """
-    return _Salvage(text, known).run(end, lines=lines)
+    return _Salvage(text, value).run(end, lines=lines)
 
 
 class _Salvage:
     """`resumed`: the last element was given up, together with the separator after it."""
 
-    def __init__(self, text: Text, known: Value | None) -> None:
+    def __init__(self, text: Text, value: Value | None) -> None:
         self._text = text
-        self._known = known
+        self._known = value
         self._found = Salvaged()
         self._resumed = False
 

@@ -216,10 +216,10 @@ def _fit(ours: Sequence[CollectiveRow], theirs: Sequence[CollectiveRow]) -> Fit:
 def _line(x: Float64, y: Float64) -> tuple[float, float, Bools] | None:
     """Intercept and slope of the line through most of the points, and which these are; None if there is no drift."""
     half = len(x) // 2
-    apart = x[-half:] - x[:half]
-    if not np.all(apart > 0):
+    distance = x[-half:] - x[:half]
+    if not np.all(distance > 0):
         return None
-    rate = float(np.median((y[-half:] - y[:half]) / apart))
+    rate = float(np.median((y[-half:] - y[:half]) / distance))
     start = float(np.median(y - rate * x))
     kept = np.zeros(len(x), np.bool_)
     for _ in range(_ROUNDS):

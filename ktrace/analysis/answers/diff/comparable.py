@@ -272,30 +272,30 @@ def alike(diff: Diff) -> str:
 
 
 def _clause(one: Finding, diff: Diff) -> str:
-    a, b, told = diff.name_a, diff.name_b, one.subject
+    a, b, subject = diff.name_a, diff.name_b, one.subject
     what = one.code.partition(".")[2]
-    slow, fast = (b, a) if told.get("more") else (a, b)
+    slow, fast = (b, a) if subject.get("more") else (a, b)
     average = ", so totals are averages of a device" if diff.averaged != (1, 1) else ""
     return {
-        "device": f"{a} ran on {told.get('a')}, {b} on {told.get('b')}",
+        "device": f"{a} ran on {subject.get('a')}, {b} on {subject.get('b')}",
         "length": (
-            f"{b} has {float(told.get('times') or 0):,.2f} times the calls of the kernels of {a} and is nearly as many"
-            " times as long, so its totals are divided by that"
+            f"{b} has {float(subject.get('times') or 0):,.2f} times the calls of the kernels of {a} and is nearly as"
+            " many times as long, so its totals are divided by that"
         ),
         "units": (
-            f"all kernels of {slow} take {float(told.get('times') or 0):,.0f} times as long as those of {fast}, as if "
-            "their times were in other units"
+            f"all kernels of {slow} take {float(subject.get('times') or 0):,.0f} times as long as those of {fast}, as "
+            "if their times were in other units"
         ),
-        "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
-        "devices": f"{a} has work on {told.get('a')} devices, {b} on {told.get('b')}{average}",
-        "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
-        "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "copies": f"{told.get('copies')} copies move {told.get('a')} each in {a}, {told.get('b')} in {b}",
-        "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "precision": f"{told.get('operation')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "grids": f"launches of {told.get('kernel')} have different grids ({told.get('a')} in {a}, {told.get('b')} in "
-        f"{b})",
+        "ranks": f"{a} is of {subject.get('a')} ranks, {b} of {subject.get('b')}{average}",
+        "devices": f"{a} has work on {subject.get('a')} devices, {b} on {subject.get('b')}{average}",
+        "version": f"{subject.get('version')} is {subject.get('a')} in {a}, {subject.get('b')} in {b}",
+        "batch": f"{subject.get('phase')} is of batches of {subject.get('a')} in {a}, of {subject.get('b')} in {b}",
+        "collective": f"{subject.get('collective')} moves {subject.get('a')} in {a}, {subject.get('b')} in {b}",
+        "copies": f"{subject.get('copies')} copies move {subject.get('a')} each in {a}, {subject.get('b')} in {b}",
+        "shapes": f"{subject.get('operator')} has inputs {subject.get('a')} in {a}, {subject.get('b')} in {b}",
+        "precision": f"{subject.get('operation')} is {subject.get('a')} in {a}, {subject.get('b')} in {b}",
+        "grids": f"launches of {subject.get('kernel')} have different grids ({subject.get('a')} in {a}, "
+        f"{subject.get('b')} in {b})",
         "work": (
             f"{a} has {COUNTED[diff.a.whose]}, {b} {COUNTED[diff.b.whose]}"
             + (" alone, so their times can't be compared" if diff.is_foreign else "")

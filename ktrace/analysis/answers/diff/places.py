@@ -75,11 +75,11 @@ def _phases(diff: Diff) -> list[_Place]:
 def _phase(key: str, a: Group, b: Group) -> _Place:
     name, _, size = key.partition(", ")
     before, after = float(a.average or 0), float(b.average or 0)
-    apart = a.durations is not None and b.durations is not None and len(a.durations) > 0 < len(b.durations)
-    if apart and a.durations is not None and b.durations is not None:
-        apart = bool(a.durations[-1] < b.durations[0] or b.durations[-1] < a.durations[0])
+    disjoint = a.durations is not None and b.durations is not None and len(a.durations) > 0 < len(b.durations)
+    if disjoint and a.durations is not None and b.durations is not None:
+        disjoint = bool(a.durations[-1] < b.durations[0] or b.durations[-1] < a.durations[0])
     times = min(a.count or 0, b.count or 0)
-    return _Place(name, size, before, after, (after - before) * times, apart)
+    return _Place(name, size, before, after, (after - before) * times, disjoint)
 
 
 def _passes(diff: Diff) -> list[_Place]:

@@ -165,15 +165,15 @@ def _sentences(diff: Diff) -> Iterator[str]:
     each = " a step" if diff.per == "step" else ""
     by_code = {one.code: one for one in diff.of_ranks}
     if late := by_code.get("straggler"):
-        told, in_b = late.details, late.subject["side"] == "b"
+        details, in_b = late.details, late.subject["side"] == "b"
         name, other = (diff.name_b, diff.name_a) if in_b else (diff.name_a, diff.name_b)
-        waits, there = (brief(float(told[key] or 0)) for key in (("b_ns", "a_ns") if in_b else ("a_ns", "b_ns")))
+        waits, there = (brief(float(details[key] or 0)) for key in (("b_ns", "a_ns") if in_b else ("a_ns", "b_ns")))
         why = ""
-        if "longer" in told:
-            now, then = (float(told[key] or 0) for key in ("longer_ns", "other_side_ns"))
-            what = {"compute": "its kernels take", "idle": "its device is idle for"}[str(told["longer"])]
+        if "longer" in details:
+            now, then = (float(details[key] or 0) for key in ("longer_ns", "other_side_ns"))
+            what = {"compute": "its kernels take", "idle": "its device is idle for"}[str(details["longer"])]
             why = f", as {what} {brief(now)} instead of {brief(then)}"
-        last = f"it arrives last in {told['last']:,} of {told['joint']:,} collectives"
+        last = f"it arrives last in {details['last']:,} of {details['joint']:,} collectives"
         when, also = (f", late{part}", " there") if (part := late_in(late)) else ("", "")
         wait = f"In {name} the others wait {waits}{each} for rank {late.subject['rank']}{when} ({there} in {other})"
         yield f"{wait}{why}; {last}{also}."

@@ -92,8 +92,8 @@ def _unsteady(diff: Diff) -> list[str]:
             if diff.unsteady_alike and not is_warm_up(one):
                 continue
             if is_warm_up(one):
-                apart = compared < int(one.details["steps"] or 0)
-                what = f"The warm-up of {name} isn't compared" if apart else f"{name} begins with a warm-up"
+                set_aside = compared < int(one.details["steps"] or 0)
+                what = f"The warm-up of {name} isn't compared" if set_aside else f"{name} begins with a warm-up"
             said.append(f"{what}: {clause(one)}.")
     return said
 
@@ -304,13 +304,13 @@ def _name(change: Change) -> str:
 
 def _delta(change: Change, mixed: bool) -> str:
     sign = "+" if change.delta > 0 else "-"
-    told = [change.verdict] if change.verdict in (NEW, GONE) else []
-    told += ["noise not known"] if change.verdict == UNKNOWN and mixed else []
+    notes = [change.verdict] if change.verdict in (NEW, GONE) else []
+    notes += ["noise not known"] if change.verdict == UNKNOWN and mixed else []
     if is_by_count(change):
         each = each_percent(change) or 0.0
-        told.append(f"{_calls(change.count_b)} calls instead of {_calls(change.count_a)}")
-        told += [f"each {abs(each):,.1f}% {'longer' if each > 0 else 'shorter'}"] if abs(each) >= PART else []
-    also = f" ({', '.join(told)})" if told else ""
+        notes.append(f"{_calls(change.count_b)} calls instead of {_calls(change.count_a)}")
+        notes += [f"each {abs(each):,.1f}% {'longer' if each > 0 else 'shorter'}"] if abs(each) >= PART else []
+    also = f" ({', '.join(notes)})" if notes else ""
     return f"{sign}{brief(abs(change.delta))}{also}"
 
 

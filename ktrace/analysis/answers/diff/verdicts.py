@@ -66,11 +66,14 @@ class Pairs:
         if ratios is None or ratios.shape[1] < FEWEST or abs(np.sign(ratios.mean(axis=1)).sum()) < len(ratios):
             return None
         shared, steps = self._shared(self._row[place]), len(ratios)
-        apart, common = float((ratios - shared[:, None]).var(ddof=1)) / ratios.size, float((shared**2).mean()) / steps
+        variance, common = (
+            float((ratios - shared[:, None]).var(ddof=1)) / ratios.size,
+            float((shared**2).mean()) / steps,
+        )
         freedom = ratios.size - 1
-        if apart + common:
-            freedom = int((apart + common) ** 2 / (apart**2 / freedom + common**2 / steps))  # Satterthwaite's
-        return student_t_p(float(ratios.mean()), apart + common + 2 * RUNS**2, freedom)
+        if variance + common:
+            freedom = int((variance + common) ** 2 / (variance**2 / freedom + common**2 / steps))  # Satterthwaite's
+        return student_t_p(float(ratios.mean()), variance + common + 2 * RUNS**2, freedom)
 
     def _shared(self, row: int) -> Float64:
         """Returns by how much each step of all other rows is longer: medians over launches; of one row its own."""

@@ -78,19 +78,19 @@ class Access:
                     raise InputError("no file matches this pattern", path=path, expected=near_files(whole))
             return [self._input(one, path) for one in paths]
 
-    def _input(self, name: str, asked: str) -> str:
+    def _input(self, name: str, argument: str) -> str:
         stored, member = split_member(name)
-        real = self.inside(stored, asked)
+        real = self.inside(stored, argument)
         if not os.path.exists(real):  # noqa: PTH110 (pathlib raises for a name that is too long)
-            raise InputError("there is no such file", path=asked, expected=near_files(str(real)))
+            raise InputError("there is no such file", path=argument, expected=near_files(str(real)))
         mode = real.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise self._refused(asked, "is neither a file nor a folder")
-        for link in self._links_in(real, asked) if real.is_dir() else self._links_beside(real, asked):
-            self.inside(str(link), asked)
+            raise self._refused(argument, "is neither a file nor a folder")
+        for link in self._links_in(real, argument) if real.is_dir() else self._links_beside(real, argument):
+            self.inside(str(link), argument)
         return str(real) + (f"!{member}" if member is not None else "")
 
-    def _links_in(self, folder: Path, asked: str) -> Iterator[Path]:
+    def _links_in(self, folder: Path, argument: str) -> Iterator[Path]:
         """Yields the links in a folder and below it, wherever they lead; hidden ones are never read."""
         waiting, seen = [folder], 0
         while waiting:
@@ -98,25 +98,25 @@ class Access:
             entries = [entry for entry in entries_of(where) if not entry[0].startswith(".")]
             seen += len(entries)
             if seen > MOST_FILES:
-                raise _too_many(asked, "name a folder inside it")
+                raise _too_many(argument, "name a folder inside it")
             for name, is_link, is_folder in entries:
                 if is_link:
                     yield where / name
                 elif is_folder:
                     waiting.append(where / name)
 
-    def _links_beside(self, file: Path, asked: str) -> Iterator[Path]:
+    def _links_beside(self, file: Path, argument: str) -> Iterator[Path]:
         """Yields the links that may be read along with a file. Raises Refused for a folder of them that leads out."""
         try:
             yield from (along for along in files_of(str(file)) if along.is_symlink())
         except Refused:
-            raise self._refused(asked, _LEADS_OUT) from None
+            raise self._refused(argument, _LEADS_OUT) from None
 
-    def inside(self, name: str, asked: str) -> Path:
+    def inside(self, name: str, argument: str) -> Path:
         """The resolved path. Raises Refused where it is in no allowed folder."""
         real = Path(os.path.realpath(name))
         if not self._is_inside(real):
-            raise self._refused(asked, _LEADS_OUT)
+            raise self._refused(argument, _LEADS_OUT)
         return real
 
     def _is_inside(self, real: Path) -> bool:
@@ -164,8 +164,8 @@ class _Search:
     A link that leads out and fits into the pattern is refused as it is, without a look at what is there.
     """
 
-    def __init__(self, access: Access, asked: str) -> None:
-        self._access, self._asked = access, asked
+    def __init__(self, access: Access, argument: str) -> None:
+        self._access, self._asked = access, argument
         self._waiting: list[tuple[Path, list[str]]] = []
         self._known = set[tuple[Path, int]]()
         self._found = set[str]()

@@ -96,17 +96,17 @@ def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str
         with session.access.in_force():
             return sendable(tool.run(session, **checked(tool, arguments)))
     except KtraceError as error:
-        told = {key: text for key, text in error.document().items() if text}
+        document = {key: text for key, text in error.document().items() if text}
     except OSError as error:  # of a name that the system doesn't take, of a disk
         named = str(arguments.get("path") or arguments.get("name") or "")
-        told = {"kind": "system", "message": error.strerror or error_text(error), "file": named, "remedy": _TRY}
+        document = {"kind": "system", "message": error.strerror or error_text(error), "file": named, "remedy": _TRY}
     except MemoryError:
-        told = {"kind": "memory", "message": "the server is out of memory", "remedy": "start it with less --memory"}
+        document = {"kind": "memory", "message": "the server is out of memory", "remedy": "start it with less --memory"}
     except Exception as error:  # a bug, which must not end the server
-        told = {"kind": "internal", "message": f"{error_text(error)}: this is a bug in ktrace"}
+        document = {"kind": "internal", "message": f"{error_text(error)}: this is a bug in ktrace"}
     finally:
         session.tidy()
-    return sendable(cut({"error": told}))
+    return sendable(cut({"error": document}))
 
 
 def _declared(tool: Tool) -> types.Tool:

@@ -129,10 +129,10 @@ def open_(session: Session, path: str, format: str | None = None, repair_clock: 
 )
 def findings(session: Session, handle: str, before: str | None = None) -> Answer:
     opened = session.get(handle)
-    told = opened.summary() if before is None else session.diff(before, handle)
-    documents = [cut(one.document()) for one in told.findings]
-    notes = _notes(opened) if before is None else told.notes
-    return {"verdict": told.verdict, "findings": documents, "notes": notes}
+    answer = opened.summary() if before is None else session.diff(before, handle)
+    documents = [cut(one.document()) for one in answer.findings]
+    notes = _notes(opened) if before is None else answer.notes
+    return {"verdict": answer.verdict, "findings": documents, "notes": notes}
 
 
 @_tool(
@@ -174,8 +174,8 @@ def whatif(
     graph: bool = False, no_sync: bool = False, loader: float | None = None, **limits: Any,
 ) -> Answer:  # fmt: skip
     changes = Changes(scale or {}, tuple(overlap), graph, no_sync, loader)
-    told = session.get(handle).whatif(changes)
-    return Page(**limits).document(told.tables(), told.sentences())
+    answer = session.get(handle).whatif(changes)
+    return Page(**limits).document(answer.tables(), answer.sentences())
 
 
 @_tool("Why devices were idle: the causes of gaps between work, and CPU activity during gaps.")
@@ -245,8 +245,8 @@ def fleet(session: Session, path: str, **limits: Any) -> Answer:
 
     [folder] = session.access.inputs(path)
     with session.access.in_force():
-        told = read_fleet(folder)
-    return Page(**limits).document(tables(told), [*sentences(told), *told.notes])
+        result = read_fleet(folder)
+    return Page(**limits).document(tables(result), [*sentences(result), *result.notes])
 
 
 @_tool("Memory of devices: the peak and who held it, what is never freed, growth a step.")
@@ -280,25 +280,25 @@ def window(
     session: Session, handle: str, begin_ns: int, end_ns: int, kinds: Sequence[str] | None = None, **limits: Any
 ) -> Answer:
     opened, page = session.get(handle), Page(**limits)
-    asked = {"begin": begin_ns, "end": end_ns, "kinds": list(kinds) if kinds else None}
-    count = session.ask(opened, f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
+    parameters = {"begin": begin_ns, "end": end_ns, "kinds": list(kinds) if kinds else None}
+    count = session.ask(opened, f"select count(*) as n from {_OVERLAPPING}", parameters, rows=1)["n"][0].as_py()
     sql = f"select {_SHOWN} from {_OVERLAPPING} order by ts, id limit {page.rows} offset {page.place[1]}"
-    rows = session.ask(opened, sql, asked, rows=page.rows)
-    return page.part(as_table(rows, "window"), count, [] if count else _nothing_in_window(session, opened, asked))
+    rows = session.ask(opened, sql, parameters, rows=page.rows)
+    return page.part(as_table(rows, "window"), count, [] if count else _nothing_in_window(session, opened, parameters))
 
 
-def _nothing_in_window(session: Session, opened: Opened, asked: dict[str, Any]) -> list[str]:
+def _nothing_in_window(session: Session, opened: Opened, parameters: dict[str, Any]) -> list[str]:
     """Why no event overlaps an interval."""
     span = opened.summary().span
     if span is None:
         return ["The trace has no events with a time."]
-    if asked["end"] < asked["begin"]:
+    if parameters["end"] < parameters["begin"]:
         return ["The interval ends before it begins."]
-    if asked["end"] <= span[0] or asked["begin"] > span[1]:
+    if parameters["end"] <= span[0] or parameters["begin"] > span[1]:
         return [f"The interval is outside of the trace, which lasts from {span[0]} to {span[1]} ns."]
     every = session.ask(opened, "select distinct kind from events order by kind", None, rows=_LISTED)
     kinds = every.column("kind").to_pylist()
-    unknown = [kind for kind in asked["kinds"] or () if kind not in kinds]
+    unknown = [kind for kind in parameters["kinds"] or () if kind not in kinds]
     if unknown:
         return [f"The trace has no events of kind {', '.join(unknown)}; it has {', '.join(kinds)}."]
     return ["No event overlaps this interval."]

@@ -117,11 +117,11 @@ def main() -> None:
         write_frame(answers, b"R", b"")
         while True:
             question = questions.get()
-            kind, told = _answered(question, views, answers)
+            kind, reply = _answered(question, views, answers)
             if kind == b"E":
                 views.settle()
-            told["useless"] = (kind == b"E" and told["memory"]) or data_size() - before > _KEPT + views.size
-            write_frame(answers, kind, json.dumps(told).encode())
+            reply["useless"] = (kind == b"E" and reply["memory"]) or data_size() - before > _KEPT + views.size
+            write_frame(answers, kind, json.dumps(reply).encode())
 
 
 def _listen(stream: IO[bytes], questions: SimpleQueue[ChildQuestion]) -> None:
@@ -140,14 +140,14 @@ def _answered(question: ChildQuestion, views: Views, answers: IO[bytes]) -> tupl
     except MemoryError:
         return b"E", {"memory": True}
     except KtraceError as error:
-        told = error
+        reply = error
     except Exception as error:
-        told = InternalError(f"{error_text(error)}: this is a bug in ktrace")
+        reply = InternalError(f"{error_text(error)}: this is a bug in ktrace")
     else:
         return b"Z", {}
-    parts = {"where": told.where, "expected": told.expected, "remedy": told.remedy}
-    name = type(told).__name__
-    return b"E", {"memory": isinstance(told, MemoryExceeded), "name": name, "what": told.what, **parts}
+    parts = {"where": reply.where, "expected": reply.expected, "remedy": reply.remedy}
+    name = type(reply).__name__
+    return b"E", {"memory": isinstance(reply, MemoryExceeded), "name": name, "what": reply.what, **parts}
 
 
 def _frames(question: ChildQuestion, views: Views) -> Iterator[tuple[bytes, bytes]]:
@@ -202,8 +202,8 @@ class Views:
 
     def connection_for(self, question: ChildQuestion) -> Any:
         """A connection with the views, and a limit of memory."""
-        asked = question.tables, question.joined, question.memory
-        if self._connection is None or asked != self._asked:
+        key = question.tables, question.joined, question.memory
+        if self._connection is None or key != self._asked:
             self.close()
             before = data_size()
             with ExitStack() as stack:
@@ -211,7 +211,7 @@ class Views:
                 made = stack.enter_context(connected(threads=threads, memory=question.memory))
                 self._fill(made, question, stack)
                 self._open = stack.pop_all()
-            self._connection, self._asked, self.size = made, asked, data_size() - before
+            self._connection, self._asked, self.size = made, key, data_size() - before
         return self._connection
 
     def _fill(self, connection: Any, question: ChildQuestion, stack: ExitStack) -> None:

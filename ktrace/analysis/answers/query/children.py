@@ -108,10 +108,10 @@ class Child:
                     yield frame
         except (EOFError, OSError):
             raise self._ended(bound) from None
-        told = json.loads(frame[1])
-        self.useless = self._late or told["useless"]
+        reply = json.loads(frame[1])
+        self.useless = self._late or reply["useless"]
         if frame[0] == b"E":
-            raise _error(told, bound)
+            raise _error(reply, bound)
 
     @contextmanager
     def _ending_after(self, seconds: float | None) -> Iterator[None]:
@@ -163,13 +163,13 @@ class Received:
         return pa.Table.from_batches(list(self), self.schema)
 
 
-def _error(told: dict[str, Any], bound: Bound) -> KtraceError:
+def _error(reply: dict[str, Any], bound: Bound) -> KtraceError:
     """The error of a query."""
-    if told["memory"]:
+    if reply["memory"]:
         most = f" than {sized(bound.memory)} of" if bound.memory is not None else ""
         return MemoryExceeded(f"the query takes more{most} memory", remedy=f"{_LESS}; or allow more: --memory")
-    kind = {"UsageError": UsageError, "InternalError": InternalError}.get(told["name"], KtraceError)
-    return kind(told["what"], where=told["where"], expected=told["expected"], remedy=told["remedy"])
+    kind = {"UsageError": UsageError, "InternalError": InternalError}.get(reply["name"], KtraceError)
+    return kind(reply["what"], where=reply["where"], expected=reply["expected"], remedy=reply["remedy"])
 
 
 class Children:

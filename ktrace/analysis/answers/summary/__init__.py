@@ -98,7 +98,9 @@ def build_questions(names: Sequence[str] | None, spill: Spill, levels: Sequence[
 
     `levels` are those of a call tree, which is one more question.
     """
-    questions = [import_module(package).questions(tuple(asked), spill) for package, asked in _packages(names).items()]
+    questions = [
+        import_module(package).questions(tuple(names_asked), spill) for package, names_asked in _packages(names).items()
+    ]
     return [*questions, import_module(_TREE_PACKAGE).tree(levels, spill)] if levels else questions
 
 

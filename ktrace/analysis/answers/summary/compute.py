@@ -261,7 +261,7 @@ class _Summarised:
     def __init__(
         self,
         gathered: WorkInput,
-        asked: Sequence[str] | None,
+        requested: Sequence[str] | None,
         report: Report,
         levels: Sequence[str] = (),
         *,
@@ -269,8 +269,8 @@ class _Summarised:
     ) -> None:
         """`levels` are those of the call tree; `is_part` says that a filter left work out."""
         self._gathered, self._report, self._levels = gathered, report, levels
-        self._asked = asked or ()
-        self._by = BY if asked is None else dict.fromkeys(asked)
+        self._asked = requested or ()
+        self._by = BY if requested is None else dict.fromkeys(requested)
         self._notes = notes_of(gathered.catalog)
         self._without, self._is_part = 0, is_part
         self._stated: float | None = None

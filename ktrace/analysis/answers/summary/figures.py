@@ -104,21 +104,21 @@ def _rate(per_second: float) -> str:
 
 def sentence(one: Finding) -> str:
     """A finding of figures in words."""
-    told, about = one.details, one.subject
+    details, about = one.details, one.subject
     if one.code == "figures.bandwidth":
-        of = f", of {told['sizes']:,} sizes" if int(told["sizes"] or 1) > 1 else ""
+        of = f", of {details['sizes']:,} sizes" if int(details["sizes"] or 1) > 1 else ""
         at = f"at {about['bytes']:,} bytes {about['place']}{of}"
-        mean = told["average"]
+        mean = details["average"]
         average = f"; on average it is {_rate(mean)}" if isinstance(mean, float) else ""
         return f"The bus bandwidth is highest {at}: {_rate(one.value)}{average}."
     if one.code == "figures.choice":
-        factor = float(told["next_ns"] or 0) / one.value
-        more = f", of {told['problems']:,} problems the longest" if int(told["problems"] or 1) > 1 else ""
-        best = f"{about['name']} is the fastest of {told['candidates']:,} candidates for {about['problem']}{more}"
+        factor = float(details["next_ns"] or 0) / one.value
+        more = f", of {details['problems']:,} problems the longest" if int(details["problems"] or 1) > 1 else ""
+        best = f"{about['name']} is the fastest of {details['candidates']:,} candidates for {about['problem']}{more}"
         return f"{best}: {brief(one.value)}, {factor:.2f} times as fast as the next one, {about['next']}."
-    factor = float(told["slowest_ns"] or 0) / one.value
+    factor = float(details["slowest_ns"] or 0) / one.value
     which = f"{about['benchmark']}: " if about["benchmark"] else ""
-    first = f"{about['name']} is the fastest in {told['first_in']:,} of {told['columns']:,} columns"
+    first = f"{about['name']} is the fastest in {details['first_in']:,} of {details['columns']:,} columns"
     where = f" for {about['column']}" if about["column"] else ""
-    times = f"{brief(float(told['slowest_ns'] or 0))} for {brief(one.value)}"
+    times = f"{brief(float(details['slowest_ns'] or 0))} for {brief(one.value)}"
     return f"{which}{first}; {about['slowest']} takes {factor:.2f} times as long{where}: {times}."

@@ -444,7 +444,7 @@ def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list
         kind: sum(getattr(use, f"exposed_{kind}") for use in summary.devices) for kind in ("communication", "copies")
     }
     every["communication"] -= _waits(late)
-    told: Mapping[str, Cell] = {"without_waiting_for_rank": late.label} if late else _all_waits(summary, span)
+    details: Mapping[str, Cell] = {"without_waiting_for_rank": late.label} if late else _all_waits(summary, span)
     return [
         Finding(
             code := f"exposed.{kind}",
@@ -453,7 +453,7 @@ def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list
             "ns",
             span,
             of,
-            details=told if kind == "communication" else {},
+            details=details if kind == "communication" else {},
             evidence=summary.evidence.get(code, []),
         )
         for kind, time in every.items()

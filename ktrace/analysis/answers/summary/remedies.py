@@ -215,8 +215,8 @@ def _remedy(one: Finding, askable: Container[str], formats: Sequence[str]) -> st
         return _of_late_host(one)
     names = [row.name for row in one.evidence]
     if one.code == "exposed.copies":
-        told = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))
-        return next(told, _OF_ANY_MEMORY)
+        names_of_memory = (what for memory, what in _BY_MEMORY if names and all(map(memory.search, names)))
+        return next(names_of_memory, _OF_ANY_MEMORY)
     if one.code == "exposed.communication" and "ranks_waited_ns" in one.details:
         why = _LATE_TOGETHER if "late_ranks" in one.details else _UNBALANCED
         return f"{why} {_REMEDIES[one.code]}"

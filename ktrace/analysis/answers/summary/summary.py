@@ -179,12 +179,12 @@ class Summary(Framed):
         """The tools that recorded it, as sources state them, else as their formats are called."""
         from ktrace.input.format import all_formats
 
-        told, untold = [*self.setting.tools], self.setting.without_tool
-        if self.report is None or (told and not untold):
-            return told
-        read = {one["format"] for one in self.report.inputs if not told or one.get("source") in untold}
+        stated, untold = [*self.setting.tools], self.setting.without_tool
+        if self.report is None or (stated and not untold):
+            return stated
+        read = {one["format"] for one in self.report.inputs if not stated or one.get("source") in untold}
         titles = [one.title for one in all_formats() if one.name in read and not one.title.startswith("any ")]
-        return [*told, *(re.split(r" \(|[:,]", title)[0] for title in titles)]
+        return [*stated, *(re.split(r" \(|[:,]", title)[0] for title in titles)]
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -328,16 +328,19 @@ def tables(
     summary: Summary, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False
 ) -> list[Table]:
     """The tables `verdict`, `overview`, `devices`, `waits`, `steps`, those of answers, and one for each of `by`."""
-    asked = [*summary.groups, *summary.answers] if by is None else by
-    names = [name for name in asked if name in summary.groups]
+    requested = [*summary.groups, *summary.answers] if by is None else by
+    names = [name for name in requested if name in summary.groups]
     facts = summary.findings if names != [UNCLASSIFIED] else []
     shown = [*prose("verdict", [*verdict(facts), *advice(facts)]), _overview(summary)]
     if names != [UNCLASSIFIED]:
         shown += _uses(summary, top, brief)
     shown += [
-        table for name in asked if name in summary.answers for table in summary.answers[name].tables(top, brief=brief)
+        table
+        for name in requested
+        if name in summary.answers
+        for table in summary.answers[name].tables(top, brief=brief)
     ]
-    if summary.instead is not None and "memory" not in asked:
+    if summary.instead is not None and "memory" not in requested:
         shown += summary.instead.tables(top, brief=brief)
     stated = [stated_table(summary.stated, top)] if brief and summary.stated else []
     if not summary.runs:

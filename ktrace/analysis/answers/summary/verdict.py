@@ -90,8 +90,8 @@ class Said(NamedTuple):
             doubts.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
         doubts += [said(one) for one in findings if one.code == "hang"][:1]
         steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
-        told = [figures.sentence(one) for one in made if one.code.startswith("figures.")]
-        return cls(doubts, told, _memory(by_code), _takes(by_code), _waits(by_code, causes), steps, order)
+        sentences = [figures.sentence(one) for one in made if one.code.startswith("figures.")]
+        return cls(doubts, sentences, _memory(by_code), _takes(by_code), _waits(by_code, causes), steps, order)
 
 
 def verdict(findings: Sequence[Finding], *, look: bool = True) -> list[str]:
@@ -292,21 +292,21 @@ def late_in(one: Finding) -> str:
 
 def _more(one: Finding) -> str:
     """More about what is lost."""
-    told = one.details
+    details = one.details
     if one.code == "straggler":
         there = " there" if late_in(one) else ""
-        return f"; it arrives last in {told['last']:,} of {told['joint']:,} collectives{there}"
-    if "ranks_waited_ns" in told:
-        *ranks, last = str(told.get("late_ranks") or "").split(", ")
+        return f"; it arrives last in {details['last']:,} of {details['joint']:,} collectives{there}"
+    if "ranks_waited_ns" in details:
+        *ranks, last = str(details.get("late_ranks") or "").split(", ")
         which = f", which is rank {', '.join(ranks)} or {last}" if ranks else ""
-        return f"; ranks waited {brief(float(told['ranks_waited_ns'] or 0))} for the last of them{which}"
-    if "host_was_in" in told:
-        host, time = shortened(str(told["host_was_in"]), _WIDTH), brief(float(told["host_time_ns"] or 0))
+        return f"; ranks waited {brief(float(details['ranks_waited_ns'] or 0))} for the last of them{which}"
+    if "host_was_in" in details:
+        host, time = shortened(str(details["host_was_in"]), _WIDTH), brief(float(details["host_time_ns"] or 0))
         if host == NO_SPAN:
             return f"; for {time} of it the CPU was in no recorded call or range"
         return f"; top CPU activity meanwhile: {host}, {time}"
-    if told.get("cause") in _BETWEEN:
-        gaps = int(told["gaps"] or 0)
+    if details.get("cause") in _BETWEEN:
+        gaps = int(details["gaps"] or 0)
         return f", in {counted(gaps, 'gap')} of {brief(one.value / gaps)} on average"
     return ""
 

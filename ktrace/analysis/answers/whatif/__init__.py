@@ -302,8 +302,8 @@ def whatif_of(batches: Iterable[Batch], report: Report, rules: Taxonomy, changes
             )  # fmt: skip
         ranks = together(collectives, work)
         graph = build_graph(work, work.rows.sources, ranks)
-        apart = ranks is not None and not ranks.is_known
-        return _Answering(work, graph, path, report, apart).answer(changes)
+        separate = ranks is not None and not ranks.is_known
+        return _Answering(work, graph, path, report, separate).answer(changes)
     finally:
         spill.close()
 
@@ -311,9 +311,9 @@ def whatif_of(batches: Iterable[Batch], report: Report, rules: Taxonomy, changes
 class _Answering:
     """What a graph and its replays tell."""
 
-    def __init__(self, work: Work, graph: Graph, path: str, report: Report, apart: bool) -> None:
+    def __init__(self, work: Work, graph: Graph, path: str, report: Report, separate: bool) -> None:
         self._work, self._graph, self._path, self._report = work, graph, path, report
-        self._apart = apart
+        self._apart = separate
         self._matches = Matches(work)
         number, operations = work.by_shape(_name_of(work))
         self._names: list[str] = [operations[one] for one in number.tolist()]
@@ -402,29 +402,29 @@ class _Answering:
         for periods in self._graph.periods:
             (begins, ends), (others, _) = (step_times(time, periods) for time in (self._graph.time, again.time))
             for one, begin, end, other in zip(periods, begins.tolist(), ends.tolist(), others.tolist(), strict=True):
-                apart = (again.time[one.ends] - other) - (self._graph.time[one.ends] - begin)
-                off += int(np.abs(apart).max())
+                moved = (again.time[one.ends] - other) - (self._graph.time[one.ends] - begin)
+                off += int(np.abs(moved).max())
                 whole += end - begin
         return 100 * off / whole if whole else 0.0
 
     def _refusal(self, drift: float) -> InputError:
         """The error that tells why a replay is off."""
         graph, unexplained = self._graph, self._graph.unexplained()
-        late, told = unexplained[graph.begin_of], []
+        late, reasons = unexplained[graph.begin_of], []
         if late.any():
             worst = int(late.argmax())
             name, at = kernel_of(self._work.shapes[graph.shape[worst]]), int(graph.time[graph.begin_of[worst]])
             pieces = counted(int(np.count_nonzero(late)), "piece")
-            told.append(
+            reasons.append(
                 f"{pieces} of device work began {brief(float(late.sum()))} later than launches, the work "
                 f"before and events explain, {name} at {at:,} ns by {brief(float(late[worst]))}"
             )
         unexplained[graph.begin_of] = 0
         if unexplained.any():
-            told.append(f"CPU calls returned {brief(float(unexplained.sum()))} later than what they waited for")
+            reasons.append(f"CPU calls returned {brief(float(unexplained.sum()))} later than what they waited for")
         if left := len(graph.shape) - graph.launched:
-            told.append(f"the launches of {left:,} of {counted(len(graph.shape), 'piece')} aren't known")
-        why = "; ".join(told) or "times of host and device contradict each other"
+            reasons.append(f"the launches of {left:,} of {counted(len(graph.shape), 'piece')} aren't known")
+        why = "; ".join(reasons) or "times of host and device contradict each other"
         return InputError(
             f"a replay without a change is {drift:,.1f} % off the recording, so it tells nothing of changes: {why}",
             path=self._path,
@@ -438,8 +438,8 @@ class _Answering:
         mean = float(times.mean())
         low = high = None
         if len(times) >= _FEWEST:
-            apart = 2 * float(times.var(ddof=1)) / len(times) + 2 * (RUNS * mean) ** 2
-            wide = _quantile(len(times) - 1) * apart**0.5 + mean * drift / 100
+            variance = 2 * float(times.var(ddof=1)) / len(times) + 2 * (RUNS * mean) ** 2
+            wide = _quantile(len(times) - 1) * variance**0.5 + mean * drift / 100
             low, high = max(mean - wide, 0.0), mean + wide
         bounds = tuple(self._bounds(again, edges))
         return Case(change, mean, low, high, 0.0 if unchanged is None else unchanged - mean, bounds)

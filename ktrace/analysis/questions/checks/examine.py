@@ -62,23 +62,28 @@ class Recording(NamedTuple):
 
 def examine(recording: Recording) -> list[Finding]:
     """The failed checks, in the order of CHECKS."""
-    found = [*_of_reading(recording), *_of_tables(recording)]
+    findings = [*_of_reading(recording), *_of_tables(recording)]
     if len(recording.work) and recording.work.is_on_devices:
-        found += _of_work(recording)
-    found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording), *_ranks_missing(recording)]
-    order, codes = list(CHECKS), {one.code for one in found}
+        findings += _of_work(recording)
+    findings += [
+        *_launches_lost(recording),
+        *_event_waits(recording),
+        *_operators(recording),
+        *_ranks_missing(recording),
+    ]
+    order, codes = list(CHECKS), {one.code for one in findings}
     if codes & {*_CLOCKS, f"{PREFIX}runs_apart"}:  # how long the recording is isn't known
-        found = [one for one in found if one.code != _LITTLE]
-    if any(one.details.get("sign") == _CALLS_ANEW for one in found):  # which call launched what isn't known
-        found = [one for one in found if one.code.removeprefix(PREFIX) not in _BY_CALLS]
+        findings = [one for one in findings if one.code != _LITTLE]
+    if any(one.details.get("sign") == _CALLS_ANEW for one in findings):  # which call launched what isn't known
+        findings = [one for one in findings if one.code.removeprefix(PREFIX) not in _BY_CALLS]
     remedies = dict(of_profiler(_BY_PROFILER, _formats(recording)) or {})
     if f"{PREFIX}work_outlasts_wait" in codes:  # a synchronisation tells already how late the clock is
         remedies["starts_late"] = "Record with a newer driver and profiler."
-    found = [
+    findings = [
         replace(one, remedy=one.remedy or remedies.get(one.code.removeprefix(PREFIX)) or check_of(one).remedy)
-        for one in found
+        for one in findings
     ]
-    return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
+    return sorted(findings, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
 
 #: What the names of formats begin with -> how their profilers record what a failed check misses.
@@ -92,8 +97,8 @@ _BY_PROFILER = {
 
 def _formats(recording: Recording) -> list[str]:
     """The formats of the inputs, and of those that canonical inputs were made of."""
-    known = [entry.facts["format"] for entry in recording.gathered.catalog.of("source") if "format" in entry.facts]
-    return known or [one["format"] for one in recording.report.inputs]
+    formats = [entry.facts["format"] for entry in recording.gathered.catalog.of("source") if "format" in entry.facts]
+    return formats or [one["format"] for one in recording.report.inputs]
 
 
 _API = KINDS.index("api")
@@ -159,13 +164,13 @@ class _Violations:
 
 def _before_calls(recording: Recording) -> Iterator[Finding]:
     """Work that begins before its call does."""
-    found = _Violations(recording.work)
+    violations = _Violations(recording.work)
     for events in recording.work.each():
-        known = np.flatnonzero(events.call >= 0)
-        early = events.calls["ts"][events.call[known]] - events.ts[known]
+        launched = np.flatnonzero(events.call >= 0)
+        early = events.calls["ts"][events.call[launched]] - events.ts[launched]
         some = early > TOLERANCE
-        found.add(events, known[some], early[some], len(known))
-    yield from found.finding("cause_after_effect", "early_ns")
+        violations.add(events, launched[some], early[some], len(launched))
+    yield from violations.finding("cause_after_effect", "early_ns")
 
 
 #: So much work after gaps of so many ns tells that a clock is late, if no work at all begins sooner than this after
@@ -175,7 +180,7 @@ _AFTER_GAPS, _GAP, _LATE, _ALIKE_LATE = 16, 10_000, 100_000, 1.25
 
 def _starts_late(recording: Recording) -> Iterator[Finding]:
     """Work that found its device idle, all of which begins long after its call, and by nearly the same time."""
-    found = _Violations(recording.work)
+    violations = _Violations(recording.work)
     least = np.iinfo(np.int64).max
     for events in recording.work.each():
         joined, gaps = np.flatnonzero(events.call >= 0), gaps_of(events)
@@ -186,36 +191,36 @@ def _starts_late(recording: Recording) -> Iterator[Finding]:
         lag = events.ts - calls["ts"][call] - np.maximum(calls["dur"][call], 0)
         first = int(lag[joined].min())
         if first >= _LATE and float(np.median(lag[rows])) <= _ALIKE_LATE * first:
-            found.add(events, rows, lag[rows], len(rows))
+            violations.add(events, rows, lag[rows], len(rows))
             least = min(least, first)
-    for one in found.finding("starts_late", "late_ns"):
+    for one in violations.finding("starts_late", "late_ns"):
         yield replace(one, details={"late_ns": least})
 
 
 def _after_waits(recording: Recording) -> Iterator[Finding]:
     """Work that ends after a call has returned that was made after its launch, and waited for the device."""
     work = recording.work
-    found = _Violations(work)
+    violations = _Violations(work)
     for events in work.each():
         spans = work.gathered.spans.for_source(events.source)
         rows = np.flatnonzero(work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
         rows = rows[spans["dur"][rows] > 0]
-        known = np.flatnonzero(events.call >= 0)
-        if not len(rows) or not len(known) or len(events.places[1]) > 1:
+        launched = np.flatnonzero(events.call >= 0)
+        if not len(rows) or not len(launched) or len(events.places[1]) > 1:
             continue  # a call waits for the device of its thread, which isn't known where there are several
         rows = rows[np.argsort(spans["ts"][rows], kind="stable")]
-        calls, call = events.calls, events.call[known]
+        calls, call = events.calls, events.call[launched]
         returned = calls["ts"][call] + np.maximum(calls["dur"][call], 0)
         at = np.searchsorted(spans["ts"][rows], returned, "left")
         there = at < len(rows)
         wait = rows[at[there]]
-        known, call = known[there], call[there]
+        launched, call = launched[there], call[there]
         same = work.processes[spans["thread"][wait]] == work.processes[calls["thread"][call]]
-        late = (events.ts + events.dur)[known] - spans["ts"][wait] - spans["dur"][wait]
+        late = (events.ts + events.dur)[launched] - spans["ts"][wait] - spans["dur"][wait]
         some = same & (late > TOLERANCE)
-        found.add(events, known[some], late[some], int(same.sum()))
-    _after_stream_waits(recording, found)
-    yield from found.finding("work_outlasts_wait", "late_ns")
+        violations.add(events, launched[some], late[some], int(same.sum()))
+    _after_stream_waits(recording, violations)
+    yield from violations.finding("work_outlasts_wait", "late_ns")
 
 
 #: A call waits for nothing, if it does so for this part of its time, and so many ns; together such calls tell of what
@@ -245,7 +250,7 @@ def _idle_waits(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "waits_for_nothing", "time", nothing, "ns", waited, "the waiting")
 
 
-def _after_stream_waits(recording: Recording, found: _Violations) -> None:
+def _after_stream_waits(recording: Recording, violations: _Violations) -> None:
     """Adds work that ends after a synchronisation of its stream has, which began after its launch."""
     work, waits = recording.work, recording.gathered.waits
     stream, streams = work.by_shape(_stream_of_device)
@@ -259,16 +264,16 @@ def _after_stream_waits(recording: Recording, found: _Violations) -> None:
         syncs = np.flatnonzero((place[rows["shape"]] >= 0) & (rows["dur"] > 0))
         launched = np.flatnonzero(events.call >= 0)
         for one in np.unique(place[rows["shape"][syncs]]).tolist():
-            mine = syncs[place[rows["shape"][syncs]] == one]
-            mine = mine[np.argsort(rows["ts"][mine], kind="stable")]
-            known = launched[stream[events.shape[launched]] == one]
-            call = events.call[known]
+            calls = syncs[place[rows["shape"][syncs]] == one]
+            calls = calls[np.argsort(rows["ts"][calls], kind="stable")]
+            after_wait = launched[stream[events.shape[launched]] == one]
+            call = events.call[after_wait]
             returned = events.calls["ts"][call] + np.maximum(events.calls["dur"][call], 0)
-            at = np.searchsorted(rows["ts"][mine], returned, "left")
-            known, wait = known[at < len(mine)], mine[at[at < len(mine)]]
-            late = (events.ts + events.dur)[known] - rows["ts"][wait] - rows["dur"][wait]
+            at = np.searchsorted(rows["ts"][calls], returned, "left")
+            after_wait, wait = after_wait[at < len(calls)], calls[at[at < len(calls)]]
+            late = (events.ts + events.dur)[after_wait] - rows["ts"][wait] - rows["dur"][wait]
             some = late > TOLERANCE
-            found.add(events, known[some], late[some], len(known))
+            violations.add(events, after_wait[some], late[some], len(after_wait))
 
 
 def _stream_of_device(shape: dict[str, Any]) -> tuple[Any, ...]:
@@ -287,12 +292,12 @@ def _event_waits(recording: Recording) -> Iterator[Finding]:
     for source in waits.sources:
         rows = waits.for_source(source)
         is_wait = np.array([shape["name"].lower() in _EVENT_WAITS for shape in waits.shapes], np.bool_)
-        mine = np.flatnonzero(is_wait[rows["shape"]])
-        if not len(mine):
+        wait_rows = np.flatnonzero(is_wait[rows["shape"]])
+        if not len(wait_rows):
             continue
-        key_of, recorded = _records_of(recording, source, rows["id"][mine])
-        of += len(mine)
-        for event, ts in zip(rows["id"][mine].tolist(), rows["ts"][mine].tolist(), strict=True):
+        key_of, recorded = _records_of(recording, source, rows["id"][wait_rows])
+        of += len(wait_rows)
+        for event, ts in zip(rows["id"][wait_rows].tolist(), rows["ts"][wait_rows].tolist(), strict=True):
             key = key_of.get(event)
             record = recorded.get(key) if key is not None else None
             unsaid, lost = unsaid + (key is None), lost + (key is not None and record is None)
@@ -313,9 +318,9 @@ def _records_of(recording: Recording, source: str, waits: Int64) -> tuple[dict[i
     for batch in recording.gathered.waits.links(source):
         out = truth(pc.and_(pc.equal(batch.column("link"), "wait"), pc.equal(batch.column("role"), "out")))
         event, has = values(batch, "event")
-        for found, rows in ((records, out & has), (key_of, is_among(event, waits) & has & ~out)):
+        for names, rows in ((records, out & has), (key_of, is_among(event, waits) & has & ~out)):
             keys = batch.column("key").filter(pa.array(rows)).to_pylist()
-            found.update(zip(event[rows].tolist(), keys, strict=True))
+            names.update(zip(event[rows].tolist(), keys, strict=True))
     spans, recorded = recording.gathered.spans.for_source(source), dict[str, int]()
     ids = np.array(list(records), np.int64)
     for row in np.flatnonzero(is_among(spans["id"], ids)).tolist():
@@ -346,7 +351,7 @@ _DEPENDENT, _DEPENDENT_PART = 5_000, 0.1
 def _overlaps(recording: Recording) -> Iterator[Finding]:
     """Kernels that begin before the kernel before them on their stream has ended, other than by dependent launch."""
     work, twice = recording.work, 0
-    found = _Violations(work)
+    violations = _Violations(work)
     stream, streams = work.by_shape(stream_of)
     named = np.array([shape["kind"] == "kernel" and shape["stream"] is not None for shape in work.shapes], np.bool_)
     for events in work.each():
@@ -357,10 +362,10 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
         is_early = over > np.maximum(_DEPENDENT, _DEPENDENT_PART * events.dur[order[:-1]])
         some = same & (over > TOLERANCE) & (is_early | (end[1:] <= end[:-1]))
-        found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
+        violations.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
         alike = (np.diff(column[order]) == 0 for column in (events.ts, events.dur, events.shape))
         twice += int(np.count_nonzero(some & np.logical_and.reduce([*alike])))
-    for one in found.finding("stream_overlaps", "overlap_ns", total=True):
+    for one in violations.finding("stream_overlaps", "overlap_ns", total=True):
         is_twice = 2 * twice > one.value
         yield replace(one, details={**one.details, "twice": twice}, remedy=_ONCE) if is_twice else one
 
@@ -415,8 +420,8 @@ def _several_runs(events: Events, recording: Recording) -> Finding | None:
         since, until = int(there.end[long[0]]), int(there.begin[long[0] + 1])
         details = {"before_ns": since - first, "after_ns": last - until}
     figures = "time", int(pauses.max()), "ns", last - first, "the recording"
-    found = Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
-    return found if is_of_several else None
+    finding = Finding(PREFIX + "runs_apart", *figures, {"source": events.source}, None, details)
+    return finding if is_of_several else None
 
 
 def _two_runs(pause: Pause, events: Events, recording: Recording) -> dict[str, Any]:
@@ -447,15 +452,15 @@ def _disjoint(recording: Recording) -> Iterator[Finding]:
     spans = {source: span for source, span in gathered.spans_of.items() if span[1] > span[0]}
     related = times_related([*spans], gathered.catalog)
     by = related or dict.fromkeys(spans, 0)
-    found = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
-    source = max(found, key=lambda one: found[one][0], default=None)
-    aligned = recording.clocks == "collective" and (related is None or found.get(source or "", (0,))[0] < _HOSTS_APART)
-    if source is None or aligned or found[source][0] < DISJOINT:
+    gaps = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
+    source = max(gaps, key=lambda one: gaps[one][0], default=None)
+    aligned = recording.clocks == "collective" and (related is None or gaps.get(source or "", (0,))[0] < _HOSTS_APART)
+    if source is None or aligned or gaps[source][0] < DISJOINT:
         return
     ranks = [gathered.catalog.rank(one) for one in spans]
     is_job = related is not None and None not in ranks and len({*ranks}) == len(ranks)
-    gap, before = found[source]
-    details = {"related": related is not None, "pauses": sum(one >= DISJOINT for one, _ in found.values())}
+    gap, before = gaps[source]
+    details = {"related": related is not None, "pauses": sum(one >= DISJOINT for one, _ in gaps.values())}
     code = PREFIX + ("ranks_apart" if is_job else "inputs_apart")
     yield Finding(code, "time", gap, "ns", None, "", {"source": source, "before": before}, None, details)
 
@@ -486,13 +491,13 @@ def _made_up(recording: Recording) -> Iterator[Finding]:
 
 def _as_duration(recording: Recording) -> Iterator[Finding]:
     """Work whose duration is its begin, or its end."""
-    found = _Violations(recording.work)
+    violations = _Violations(recording.work)
     for events in recording.work.each():
         rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= _LONG_BEGIN))
         if len(np.unique(events.dur[rows])) < _ALIKE:
             rows = rows[events.dur[rows] >= _LONGER_BEGIN]
-        found.add(events, rows, events.dur[rows], len(events))
-    yield from found.finding("time_as_duration", "longest_ns")
+        violations.add(events, rows, events.dur[rows], len(events))
+    yield from violations.finding("time_as_duration", "longest_ns")
 
 
 #: A duration that is the time stamp is no chance from the second of these times in ns on, or in several places from the
@@ -552,8 +557,8 @@ def _graphs_whole(recording: Recording) -> Iterator[Finding]:
     graph = np.array([shape["kind"] == "graph" for shape in work.shapes], np.bool_)
     count = time = total = 0
     for events in work.each():
-        mine = graph[events.shape]
-        count, time = count + int(np.count_nonzero(mine)), time + int(events.dur[mine].sum())
+        is_graph = graph[events.shape]
+        count, time = count + int(np.count_nonzero(is_graph)), time + int(events.dur[is_graph].sum())
         total += int(events.dur.sum())
     if count and 100 * time >= 5 * total:
         names = Counter(kernel_of(shape) for shape in work.shapes if shape["kind"] == "graph")
@@ -625,9 +630,9 @@ _COLLECTIVES = re.compile(r"c10d::|gloo:|mpi:|MPI_", re.A)
 
 def _ranks_missing(recording: Recording) -> Iterator[Finding]:
     """Some ranks of a group alone, where there are collectives; or one device, where nothing states a group."""
-    known = [entry.facts for entry in recording.gathered.catalog.of("source")]
-    sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
-    ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
+    sources = [entry.facts for entry in recording.gathered.catalog.of("source")]
+    sizes = {facts["world_size"] for facts in sources if type(facts.get("world_size")) is int}
+    ranks = {facts["rank"] for facts in sources if type(facts.get("rank")) is int}
     communicating = [use for use in recording.devices if use.communication]
     if not sizes and len(ranks) < 2:
         if len(communicating) == 1 and communicating[0].exposed_communication:
@@ -799,20 +804,20 @@ def _moved_clocks(recording: Recording) -> Iterator[Finding]:
 def _doubts(recording: Recording) -> Doubts:
     """What speaks against the figures: in this reading, and in those of sources that were converted since."""
     gathered, report = recording.gathered, recording.report
-    known, now = Doubts(remarks=[*gathered.remarks]), Doubts.from_issues(report.issues.values())
+    doubts, now = Doubts(remarks=[*gathered.remarks]), Doubts.from_issues(report.issues.values())
     for facts in (entry.facts for entry in gathered.catalog.of("source") if "doubts" in entry.facts):
         try:
             one = msgspec.convert(facts["doubts"], Doubts)
         except msgspec.ValidationError:  # a fact of another program
             continue
-        known.remarks += one.remarks
-        known.warnings += one.warnings
+        doubts.remarks += one.remarks
+        doubts.warnings += one.warnings
         for kind, rows in one.issues.items():
-            known.issues[kind] = known.issues.get(kind, 0) + rows
+            doubts.issues[kind] = doubts.issues.get(kind, 0) + rows
     for kind, rows in now.issues.items():
-        known.issues[kind] = max(known.issues.get(kind, 0), rows)
-    known.warnings = [*dict.fromkeys((*known.warnings, *now.warnings))]
-    return known
+        doubts.issues[kind] = max(doubts.issues.get(kind, 0), rows)
+    doubts.warnings = [*dict.fromkeys((*doubts.warnings, *now.warnings))]
+    return doubts
 
 
 def _is_failure(kind: str, text: str) -> bool:

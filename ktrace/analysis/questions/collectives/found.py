@@ -288,14 +288,14 @@ def align(table: CollectiveTable, catalog: Catalog) -> Clocks:
     clocks = (
         Clocks("one", _ends(table, waits)) if len(sources) == 1 else _decided(table, waits, recorded, sources, catalog)
     )
-    apart = _cannot_match(table, waits)
-    if clocks.rule == "unknown" or np.count_nonzero(apart) > np.count_nonzero(waits) / 2:
+    unmatched = _cannot_match(table, waits)
+    if clocks.rule == "unknown" or np.count_nonzero(unmatched) > np.count_nonzero(waits) / 2:
         table.ts = recorded
         if table.way:
             table.part(np.ones(len(table), np.bool_))
         return Clocks("unknown", clocks.ends)
-    table.part(apart)
-    if table.way and apart.any():
+    table.part(unmatched)
+    if table.way and unmatched.any():
         _join_by_time(table, ~_is_whole(table))
     return clocks
 
@@ -443,13 +443,13 @@ def _ends(table: CollectiveTable, waits: Bools) -> float | None:
 
 def _cannot_match(table: CollectiveTable, waits: Bools) -> Bools:
     """Which rows are of a collective that would end on a rank before it begins on another."""
-    apart = np.zeros(len(table), np.bool_)
+    unmatched = np.zeros(len(table), np.bool_)
     joint = table.joint[waits]
     if len(joint):
         _, last = extremes(joint, table.ts[waits])
         first_end, _ = extremes(joint, table.end[waits])
-        apart[waits] = (last > first_end)[joint]
-    return apart
+        unmatched[waits] = (last > first_end)[joint]
+    return unmatched
 
 
 def extremes(joint: Int64, times: Int64) -> tuple[Int64, Int64]:

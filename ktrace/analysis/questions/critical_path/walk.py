@@ -237,15 +237,15 @@ def steps_by_thread(gathered: WorkInput, source: str) -> dict[int, list[Step]]:
         if on_host and track not in on_host:
             continue
         place = tracks[track]
-        apart = _outermost_steps(steps)
-        time = sum(step.end - step.begin for step in apart)
+        outermost = _outermost_steps(steps)
+        time = sum(step.end - step.begin for step in outermost)
         process = (place["host"], place["pid"]) if on_host else None
         if process not in of_process or time > of_process[process][0]:
-            of_process[process] = time, track, apart
+            of_process[process] = time, track, outermost
     by_thread: dict[int, list[Step]] = {}
-    for _, track, apart in of_process.values():
+    for _, track, outermost in of_process.values():
         key = tuple(tracks[track][name] for name in ("source", "host", "pid", "tid"))
-        by_thread[gathered.threads.get(key) if on_host else -1] = apart
+        by_thread[gathered.threads.get(key) if on_host else -1] = outermost
     return by_thread
 
 

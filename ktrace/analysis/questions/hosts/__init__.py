@@ -122,9 +122,9 @@ _OP, _RANGE, _API = (KINDS.index(kind) for kind in ("op", "range", "api"))
 
 def questions(names: tuple[str, ...], spill: Spill) -> HostQuestion:
     """Answers "op", "shape", "module", "range", "line", "pass" and "api"."""
-    asked: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
-    asked |= {SHAPE: ("op",)} if SHAPE in names else {}
-    return HostQuestion(asked, spill, calls="api" in names, passes=PASS in names)
+    levels: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
+    levels |= {SHAPE: ("op",)} if SHAPE in names else {}
+    return HostQuestion(levels, spill, calls="api" in names, passes=PASS in names)
 
 
 def tree(names: Sequence[str], spill: Spill) -> HostQuestion:
@@ -138,11 +138,11 @@ class HostQuestion:
     spans = True
 
     def __init__(
-        self, asked: dict[str, tuple[str, ...]], spill: Spill, *, calls: bool = False, passes: bool = False
+        self, levels: dict[str, tuple[str, ...]], spill: Spill, *, calls: bool = False, passes: bool = False
     ) -> None:
-        self._wanted, self._spill, self._calls, self._passes = asked, spill, calls, passes
-        self._arrows = ForwardArrows(spill, f"backward of {' '.join(asked)}")
-        self._replayed = Replayed(spill, f"replayed of {' '.join(asked)}", shapes=SHAPE in asked)
+        self._wanted, self._spill, self._calls, self._passes = levels, spill, calls, passes
+        self._arrows = ForwardArrows(spill, f"backward of {' '.join(levels)}")
+        self._replayed = Replayed(spill, f"replayed of {' '.join(levels)}", shapes=SHAPE in levels)
 
     def see(self, batch: Batch) -> None:
         """Collects the arrows from forward to backward operators, and the operators of replayed kernels."""

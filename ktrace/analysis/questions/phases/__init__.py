@@ -311,12 +311,12 @@ def repeated(work: Work) -> str | None:
             if time > best[0]:
                 starts: Int64 = events.ts[rows[::length]]
                 best = time, length, times, int(np.median(np.diff(starts)))
-    time, length, times, apart = best
+    time, length, times, distance = best
     if not time or 2 * time < whole:
         return None
     return (
         f"The same {length:,} kernels run in the same order {times:,} times in a row, {100 * time / whole:.1f}% of the "
-        f"device time, {brief(apart)} from one to the next: steps look like that, and so do layers of one step."
+        f"device time, {brief(distance)} from one to the next: steps look like that, and so do layers of one step."
     )
 
 
@@ -330,8 +330,8 @@ def _repetition(kernels: Int32) -> tuple[int, int, int]:
     kinds, counts = np.unique(kernels, return_counts=True)
     several = counts >= _LEAST_TIMES
     rare = kinds[several][np.argsort(counts[several], kind="stable")][:_CANDIDATES]
-    apart = (np.diff(np.flatnonzero(kernels == one)) for one in rare.tolist())
-    for length in sorted({int(np.bincount(each).argmax()) for each in apart}):
+    distances = (np.diff(np.flatnonzero(kernels == one)) for one in rare.tolist())
+    for length in sorted({int(np.bincount(each).argmax()) for each in distances}):
         same = np.concatenate([[False], kernels[:-length] == kernels[length:], [False]])
         edges = np.flatnonzero(same[1:] != same[:-1])
         begin, runs = edges[::2], edges[1::2] - edges[::2]

@@ -331,10 +331,12 @@ class Roofline:
 
     def _of_batches(self, work: Work, events: Events, work_rows: Int64, place: Int64, cost: Any) -> Any:
         """The costs, those of attention over a cache in its batch; `place` is the operator of each piece of work."""
-        asked = np.array([one is not None and is_cached(one.name) for one in self._operators.operators], np.bool_)
+        is_cached_batch = np.array(
+            [one is not None and is_cached(one.name) for one in self._operators.operators], np.bool_
+        )
         stated = [meaning.attended for meaning in work.gathered.meanings]
         batches = list(dict.fromkeys(one for one in stated if one is not None))
-        rows = np.flatnonzero(asked[cost[place]]) if batches else work_rows[:0]
+        rows = np.flatnonzero(is_cached_batch[cost[place]]) if batches else work_rows[:0]
         if not len(rows):
             return cost
         number = np.array([-1 if one is None else batches.index(one) for one in stated], np.int32)
