@@ -130,3 +130,38 @@ def test_dumps_of_what_is_active_alone(tmp_path: Path) -> None:
 def test_a_sample_that_hung() -> None:
     path = SAMPLES / "nccl-flight-recorder" / "hung-all-gather_trace_rank_1"
     assert first(ktrace.summary(path, by=["operation"])).startswith("Rank 1 waits in all_gather 19 of process group 0 ")
+
+
+def transfer(name: str, *, state: str = "started") -> Any:
+    return entry(7, name, state=state, is_p2p=True, collective_seq_id=3, p2p_seq_id=1)
+
+
+def test_a_receive_without_its_send(tmp_path: Path) -> None:
+    """A stage of a pipeline waits for the one before it, which is in no call for that."""
+    of_group = "process group 0 default_pg"
+    found = summary(tmp_path, DONE, [*DONE, transfer("recv 1<-0")])
+    assert first(found) == f"Rank 1 waits in recv from rank 0 of {of_group}; rank 0 has no open send for it."
+    (hang,) = [one for one in found.findings if one.code == "hang"]
+    assert (hang.value, hang.whole, hang.subject["number"]) == (1, 2, None)
+    assert hang.details == {"waiting": "1", "without_counterpart": "0"}
+    both = summary(tmp_path, [*DONE, transfer("send 0->1")], [*DONE, transfer("recv 1<-0")])
+    assert first(both) == f"Ranks 0, 1 wait in send to rank 1 of {of_group}, which both entered and neither ended."
+    alone = summary(tmp_path, [*DONE, transfer("send 0->2")], groups={"0": "[0, 1, 2]"})
+    assert first(alone) == (
+        f"Rank 0 waits in send to rank 2 of {of_group}; the dump of rank 2 isn't here, so that whether it entered "
+        "isn't known."
+    )
+
+
+def test_transfers_that_have_ended_are_no_hang(tmp_path: Path) -> None:
+    ended = [transfer("send 0->1", state="completed")], [transfer("recv 1<-0", state="completed")]
+    assert not any(one.code == "hang" for one in summary(tmp_path, *ended).findings)
+
+
+def test_a_collective_that_hangs_is_said_before_a_transfer(tmp_path: Path) -> None:
+    found = summary(tmp_path, [*DONE, entry(4, state="started")], [*DONE, transfer("recv 1<-0")])
+    assert first(found) == f"{WAITS}, which rank 1 never entered (its last there: 3)."
+    assert [one.subject["operation"] for one in found.findings if one.code == "hang"] == [
+        "all_reduce",
+        "recv from rank 0",
+    ]

@@ -1,9 +1,10 @@
-"""Collectives that ranks wait in and that don't end, from flight recorders: who waits, and who never entered.
+"""Collectives and transfers that ranks wait in and that don't end, from flight recorders: who waits, and for whom.
 
 rank 0    all_reduce 3 ok    all_reduce 4 started, no end        waits in all_reduce 4
 rank 1    all_reduce 3 ok                                        never entered it: its last there is 3
 rank 2    all_reduce 3 ok    broadcast 4 started, no end         entered another one in its place
 rank 3                                                           no dump: whether it entered isn't known
+rank 4    recv 4<-5 started, no end                              waits for rank 5, which has no open send to it
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from ktrace.tables import Cell
 #: The states of PyTorch's flight recorder in which a collective hasn't ended.
 _OPEN, _STARTED = ("scheduled", "started"), "started"
 
+#: A send or receive in the recorder's words: the rank of the dump, then its peer, both by their place in the group.
+_TRANSFER = re.compile(r"(?:\w+:)?(?P<what>send|recv) (?P<rank>\d{1,6})(?:->|<-)(?P<peer>\d{1,6})")
+_COUNTERPART = {"send": "recv", "recv": "send"}
+
 #: The figure of a process group that says which collective a rank entered last.
 _LAST, _STATUS = "last_enqueued_collective", re.compile(r"process group (.+)")
 
@@ -44,22 +49,25 @@ class Hang(msgspec.Struct, frozen=True):
 
     `waiting` entered it, `missing` never did, with the number of their last one there, `other` entered another
     operation in its place, `done` ended it; of `unknown`, by number, there is no dump. `group` has its description.
+    A transfer between two ranks has no number; the peer in `idle` has no open call for it.
     """
 
     operation: str
-    number: int
+    number: int | None
     group: str
     waiting: list[str]
     missing: dict[str, int | None] = msgspec.field(default_factory=dict)
     other: dict[str, str] = msgspec.field(default_factory=dict)
     done: list[str] = msgspec.field(default_factory=list)
     unknown: list[int] = msgspec.field(default_factory=list)
+    idle: list[str] = msgspec.field(default_factory=list)
     rows: list[Evidence] = msgspec.field(default_factory=list)
 
     @property
     def finding(self) -> Finding:
         """The fact for the verdict; its figure is the number of ranks that wait."""
-        members = len(self.waiting) + len(self.missing) + len(self.other) + len(self.done) + len(self.unknown)
+        sides = (self.waiting, self.missing, self.other, self.done, self.unknown, self.idle)
+        members = sum(map(len, sides))
         subject: dict[str, Cell] = {"operation": self.operation, "number": self.number, "group": self.group}
         details: dict[str, Cell] = {
             "waiting": ", ".join(self.waiting),
@@ -68,6 +76,7 @@ class Hang(msgspec.Struct, frozen=True):
             "entered_another": ", ".join(f"{rank}: {operation}" for rank, operation in self.other.items()),
             "done": ", ".join(self.done),
             "without_dump": ", ".join(map(str, self.unknown)),
+            "without_counterpart": ", ".join(self.idle),
         }
         details = {key: value for key, value in details.items() if value}
         of = "the ranks of the group"
@@ -89,6 +98,7 @@ class Entered:
 
     def __init__(self) -> None:
         self._entries: defaultdict[tuple[str, str], dict[int, _Entry]] = defaultdict(dict)
+        self._transfers: defaultdict[tuple[str, str], dict[tuple[str, int, int], _Entry]] = defaultdict(dict)
         self._descriptions: dict[str, str] = {}
         self._groups: dict[str, str] = {}  # the number of a group -> its name
         self._last: dict[tuple[str, str], int] = {}  # by source and number of the group
@@ -98,7 +108,7 @@ class Entered:
         if batch.record == "summaries":
             self._see_status(batch)
             return
-        states = truth(batch.column("comm").is_valid()) & truth(batch.column("comm_seq").is_valid())
+        states = truth(batch.column("comm").is_valid())
         states &= words_in(batch.column("kind"), ("op", "instant"))
         if not states.any():
             return
@@ -114,13 +124,19 @@ class Entered:
         group = row["comm"]
         is_open = row["dur"] is None and row["state"] in ((_STARTED,) if row["kind"] == "instant" else _OPEN)
         entry = _Entry(operation_in(row["name"]) or row["name"], row["name"], is_open, row["ts"], row["id"])
+        self._descriptions[group] = (row["track"] or "").removeprefix("process group").strip() or group
+        if row["comm_seq"] is None:
+            if transfer := _TRANSFER.fullmatch(row["name"]):
+                key = transfer["what"], int(transfer["rank"]), int(transfer["peer"])
+                before = self._transfers[source, group].get(key)
+                self._transfers[source, group][key] = before if before and before.is_open and is_open else entry
+            return
         entries = self._entries[source, group]
         entries[row["comm_seq"]] = entry
         if len(entries) > 2 * _KEPT:
             for number in sorted(entries)[:_KEPT]:
                 if not entries[number].is_open:
                     del entries[number]
-        self._descriptions[group] = (row["track"] or "").removeprefix("process group").strip() or group
         if row["pg_id"] is not None:
             self._groups[str(row["pg_id"])] = group
 
@@ -146,7 +162,33 @@ class Entered:
             hang, free = self._hang(group, number, waiting, busy, labels, catalog)
             since = min(one.ts for one in waiting.values())
             hangs.append((not free, not hang.missing and not hang.other, since, number, hang))
-        return [hang for *_, hang in sorted(hangs, key=lambda one: one[:-1])]
+        hangs.sort(key=lambda one: one[:-1])
+        return [*(hang for *_, hang in hangs), *self._transfers_open(labels, catalog)]
+
+    def _transfers_open(self, labels: Labels, catalog: Catalog) -> list[Hang]:
+        """The sends and receives that don't end, those first whose peer has no open call for them."""
+        hangs: list[Hang] = []
+        sources = {labels.rank(entity.key["source"]): entity.key["source"] for entity in catalog.of("source")}
+        for (source, group), transfers in self._transfers.items():
+            members = self._members(group, catalog)
+            for (what, place, peer), entry in transfers.items():
+                number = members[peer] if members is not None and peer < len(members) else peer
+                other = self._transfers.get((sources.get(number, ""), group), {})
+                answer = other.get((_COUNTERPART[what], peer, place))
+                is_joint = answer is not None and answer.is_open
+                if not entry.is_open or (is_joint and what == "recv"):
+                    continue  # it is said of the send
+                rank = labels.rank(source)
+                row = Evidence(source, entry.id, entry.name, entry.ts, entry.ts, 0)
+                operation = f"{what} {'to' if what == 'send' else 'from'} rank {number}"
+                waiting = [source if rank is None else str(rank)]
+                hang = Hang(operation, None, self._descriptions[group], waiting, rows=[row])
+                sides: tuple[list[Any], Any] = (hang.unknown, number)
+                if number in sources:
+                    sides = (hang.waiting if is_joint else hang.idle), str(number)
+                sides[0].append(sides[1])
+                hangs.append(hang)
+        return sorted(hangs, key=lambda one: (not one.idle, one.rows[0].begin_ns))
 
     def _hang(
         self, group: str, number: int, waiting: dict[str, _Entry], busy: set[str], labels: Labels, catalog: Catalog
@@ -205,8 +247,12 @@ def said(hang: Finding) -> str:
     waiting, missing, done, unknown = (
         _listed(details.get(key, "")) for key in ("waiting", "never_entered", "done", "without_dump")
     )
-    what = f"{subject['operation']} {subject['number']} of process group {subject['group']}"
+    number = "" if subject["number"] is None else f" {subject['number']}"
+    what = f"{subject['operation']}{number} of process group {subject['group']}"
     clauses = []
+    if idle := _listed(details.get("without_counterpart", "")):
+        counterpart = _COUNTERPART[str(subject["operation"]).partition(" ")[0]]
+        clauses.append(f"; {idle} has no open {counterpart} for it")
     if missing:
         lasts = [*dict.fromkeys(details["last_entered"].split(", "))]
         last = f" ({'its' if missing.startswith('rank ') else 'their'} last there: {', '.join(lasts[:_NAMED])})"
@@ -221,7 +267,9 @@ def said(hang: Finding) -> str:
         dumps = f"the dump{'' if whether == 'it' else 's'} of {unknown} {verb} here"
         clauses.append(f"; {dumps}, so that whether {whether} entered isn't known")
     if not clauses:
-        clauses.append(", which all its ranks entered and none ended")
+        clauses.append(
+            ", which all its ranks entered and none ended" if number else ", which both entered and neither ended"
+        )
     verb = "waits" if hang.value == 1 else "wait"
     return f"{waiting[:1].upper()}{waiting[1:]} {verb} in {what}{''.join(clauses)}."
 
