@@ -388,10 +388,9 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
             yield from _rows(part, rule, task, kind="instant")
 
 
-#: Names that are a number, as ids are; and names that say by themselves that they are the id of a request.
-_DIGITS = "^[0-9]+$"
+#: Names that are a number, or say by themselves that they are the id of a request.
 _REQUEST = (
-    "(?i)^(0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    "(?i)^([0-9]+|0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     "|(req|request|rid|cmpl|chatcmpl)[ _:#-]*[0-9a-f-]*[0-9][0-9a-f-]*)$"
 )
 
@@ -403,8 +402,7 @@ def _name_by_category(draft: Draft) -> None:
     name, cat = (plain(draft.left[member]) for member in ("name", "cat"))
     is_key = pc.equal(name, plain(draft.left["id"])) if "id" in draft.left else pa.scalar(False)
     is_key = pc.fill_null(pc.and_(is_key, cat.is_valid()), False)
-    is_request = pc.fill_null(pc.and_(pc.match_substring_regex(name, _REQUEST), cat.is_valid()), False)
-    is_id = pc.or_(is_request, pc.and_(is_key, pc.fill_null(pc.match_substring_regex(name, _DIGITS), False)))
+    is_id = pc.fill_null(pc.and_(pc.match_substring_regex(name, _REQUEST), cat.is_valid()), False)
     if pc.any(is_id).as_py():
         draft.left["name"] = encoded(pc.if_else(is_id, cat, name))
         if pc.any(is_lost := pc.and_(is_id, pc.invert(is_key))).as_py():

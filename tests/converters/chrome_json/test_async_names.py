@@ -32,7 +32,7 @@ def test_requests_named_by_their_number_have_the_name_of_their_category(tmp_path
 
 
 @pytest.mark.parametrize(
-    "name", ["request 101", "req-7", "cmpl-1a2b3c", "0d1f6a2e-9b3c-4d5e-8f70-123456789abc", "REQ_0042", "0xabc"]
+    "name", ["request 101", "req-7", "cmpl-1a2b3c", "0d1f6a2e-9b3c-4d5e-8f70-123456789abc", "REQ_0042", "0xabc", "7"]
 )
 def test_ids_of_requests_stay_arguments_where_the_id_is_another(name: str, tmp_path: Path) -> None:
     found = read(tmp_path, *pair(name, "5", 1000, 1400.5, cat="llama")).to_arrow()["events"].to_pylist()
@@ -49,7 +49,6 @@ def test_ids_of_requests_stay_arguments_where_the_id_is_another(name: str, tmp_p
         ("requests per second", "7", {"cat": "x"}),
         ("req-7", "7", {}),
         ("load", "load", {"cat": "x"}),
-        ("7", "8", {"cat": "x"}),
         ("7", "7", {}),
         ("step 7", "7", {"cat": "x"}),
     ],
