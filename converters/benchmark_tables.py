@@ -13,7 +13,7 @@ A tool below is the headings that tell it, and what its rows say. Candidates for
 a benchmark of the host aren't work of a device: such measurements are metrics, which nothing adds up.
 
 Facts: the sources of rocBLAS' clients and of llama.cpp's batched-bench; public outputs of hipBLASLt, MIOpen, CUTLASS,
-pytest-benchmark and PresentMon; nvbench's documentation.
+pytest-benchmark, Liger-Kernel and PresentMon; nvbench's documentation.
 """
 
 from __future__ import annotations
@@ -139,6 +139,17 @@ def _batched(cells: _Cells) -> Iterator[Measured]:
     cells.time("t")
 
 
+def _liger(cells: _Cells) -> Iterator[Measured]:
+    """A kernel of a provider at one size: its median time, or another measure such as memory in the unit stated."""
+    unit = cells.texts["metric_unit"]
+    name = cells.name("kernel_name", "kernel_provider", "kernel_operation_mode", "x_value")
+    if (median := cells.time("y_value_50", unit)) is not None:
+        yield "metric", name, {"median": median}
+    elif read := figure(cells.texts["y_value_50"]):
+        what = cells.name("metric_name")
+        yield "metric", f"{name} {what}", {"value": float(read.number), "unit": unit, "metric": what}
+
+
 def _frames(word: str) -> Callable[[_Cells], Iterator[Measured]]:
     """Rows of PresentMon: the GPU was busy for so many ms with a frame of an application."""
 
@@ -167,6 +178,7 @@ TOOLS = (
     Tool("pytest-benchmark", ("name", "min", "mean", "rounds", "iterations"), "mean", _pytest),
     Tool("llama-batched-bench", ("pp", "tg", "b", "n_kv", "t_pp", "t_tg"), "t_tg", _batched),
     Tool("llama-sweep-bench", ("pp", "tg", "n_kv", "t_pp", "t_tg"), "t_tg", _batched),
+    Tool("Liger-Kernel", ("kernel_name", "kernel_provider", "metric_unit", "y_value_50"), "y_value_50", _liger),
     *(
         Tool("PresentMon", ("application", "processid", word), word, _frames(word))
         for word in ("msgpubusy", "gpubusy", "msgpuactive")
@@ -186,10 +198,11 @@ WORDS = (
     "operation: ",
     "processid,",
     "pass: cold: ",
+    "kernel_provider",
 )
 
 #: Figures of which a measurement has one.
-FIGURES = frozenset(("avg", "total"))
+FIGURES = frozenset(("avg", "total", "median", "value"))
 
 #: Lines that say more of the row above, or a time that a row below repeats.
 _SOLUTION = re.compile(r"\s*--(?P<key>[\w ]{1,40}):\s+(?P<value>\S.*)")
@@ -374,13 +387,13 @@ class _Reading:
         if self._waiting:
             kind, name, columns = self._waiting
             columns["args"] = columns["args"] or None
-            self._rows.summary(kind, name or "measurement", unit="ns", **columns)
+            self._rows.summary(kind, name or "measurement", **{"unit": "ns"} | columns)
             self._waiting = None
 
 
 FORMAT = Format(
     "benchmark-tables",
-    "benchmarks: nvbench, hipblaslt, rocblas, MIOpen, CUTLASS, pytest, llama-batched-bench, PresentMon",
+    "benchmarks: nvbench, hipblaslt, rocblas, MIOpen, CUTLASS, pytest, llama-batched-bench, Liger-Kernel, PresentMon",
     patterns=("*.txt", "*.log", "*.md", "*.csv"),
     probe=probe,
     read=read,

@@ -63,7 +63,7 @@ GROUPS = {
     "HPC: TAU, Kokkos, TinyProfiler, Caliper; Halide, cupyx": "tau kokkos regions",
     "Games: Unreal Engine": "unreal",
     "Python: cProfile": "cprofile",
-    "Benchmarks: nvbench, hipBLASLt, rocBLAS, MIOpen, CUTLASS, pytest-benchmark; Google Benchmark": (
+    "Benchmarks: nvbench, hipBLASLt, rocBLAS, MIOpen, CUTLASS, Liger-Kernel, pytest-benchmark; Google Benchmark": (
         "benchmark_tables benchmark_json google_benchmark"
     ),
     "Any table": "mapped table",

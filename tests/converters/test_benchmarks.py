@@ -112,6 +112,15 @@ def test_frames_of_presentmon_are_the_work_of_the_gpu() -> None:
     ]
 
 
+def test_rows_of_liger_are_a_kernel_of_a_provider_at_a_size() -> None:
+    sample = "benchmark-tables/liger-a-time-and-a-memory.csv"
+    assert figures(sample, "kind", "name", "metric", "median", "value", "unit") == [
+        ("metric", "rms_norm liger forward 4096", "duration", 125_000, None, "ns"),
+        ("metric", "rms_norm huggingface forward 4096", "duration", 500_000, None, "ns"),
+        ("metric", "rms_norm liger full 4096 memory", "memory", None, 96.5, "MB"),
+    ]
+
+
 def test_columns_of_triton_are_providers() -> None:
     found = rows("triton-testing/with-and-without-units.txt")
     assert [(row["name"], row["avg"]) for row in found if row["metric"] == "duration"][:2] == [
