@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ktrace.input.mapping import (
     FIGURES,
     ISO,
+    NO_UNIT,
     NUMBERS,
     PLACES,
     SIZE_UNITS,
@@ -433,10 +434,10 @@ class _Guesses:
         if not other and name != "start" and "start" in units and units["start"][0] not in ("", ISO):
             other = units["start"][0]
         if other:
-            return other, f"no unit is stated: {other} as the other times", False
+            return other, f"{NO_UNIT}: {other} as the other times", False
         if self._are_ns():
-            return "ns", f"no unit is stated anywhere: whole numbers, no duration below {_LONG}, may be ns", False
-        return "us", "no unit is stated anywhere: us is a guess", False
+            return "ns", f"{NO_UNIT} anywhere: whole numbers, no duration below {_LONG}, may be ns", False
+        return "us", f"{NO_UNIT} anywhere: us is a guess", False
 
     def _unit_without_overlaps(self, units: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool] | None:
         """A longer unit of starts than that of durations, where in the latter most rows would overlap with the next."""
@@ -454,7 +455,7 @@ class _Guesses:
             if times >= 1 and sum(gap * times < length for gap, length in pairs) * 5 <= len(pairs):
                 as_others = times == 1
                 why = f"{longer} as the other times" if as_others else f"{longer}, since in {unit} {_OVERLAP}"
-                return longer, f"no unit is stated: {why}", False
+                return longer, f"{NO_UNIT}: {why}", False
         return None
 
     def _are_ns(self) -> bool:

@@ -32,6 +32,7 @@ from ktrace.input.format import (
     plugin_formats,
 )
 from ktrace.input.mapping import FORMAT as MAPPED
+from ktrace.input.mapping import NO_UNIT
 from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
 from ktrace.input.unwrapping import Bare, bare_samples, behind_objects, common_layers, ended, fenced
@@ -410,13 +411,13 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
     nearest = f" ({_seen(sample)}{_times_in(sample)}){nearest}"
     remedy = "name the format with --from, if it is one of them"
     lacks, command = _by_mapping(source, sample, {match.format for match in near})
-    nearest += f"; ktrace map finds that {lacks}" if lacks else ""
+    nearest += f"; ktrace map finds that {lacks}" if lacks and "no unit of time" not in nearest else ""
     remedy = f"{command}; or {remedy}" if command else remedy
     return UnknownFormat("unrecognised format" + nearest, path=source.path, expected=_EXPECTED, remedy=remedy)
 
 
 def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple[str, str]:
-    """What a table lacks for a mapping of its columns, or the command that shows one; both '' without a table.
+    """What a table lacks for a mapping of its columns, and the command that shows one; both '' without a table.
 
     The command for a text with times in its lines, but without a table, shows a pattern of these.
     """
@@ -435,7 +436,9 @@ def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple
         return proposal.lacks, f"state it, such as ktrace map {path} --map {shlex.quote(proposal.stated)}"
     if proposal.lacks:
         return proposal.lacks, ""
-    return "", f"ktrace map {path} shows how a table with these columns could be read, and the command that does it"
+    bare = [one.cell.column for one in proposal.guesses if NO_UNIT in one.because]
+    lacks = f"{' and '.join(map(printable, bare))} {'has' if len(bare) == 1 else 'have'} no unit" if bare else ""
+    return lacks, f"ktrace map {path} shows how a table with these columns could be read, and the command that does it"
 
 
 def _times_in(sample: Sample) -> str:

@@ -391,6 +391,10 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+#: Why the unit of a time is a guess, in `Guess.because`.
+NO_UNIT = "no unit is stated"
+
+
 class Guess(msgspec.Struct, frozen=True):
     """A field with what may fill it, and why. `sure`: the table itself states it."""
 

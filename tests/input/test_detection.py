@@ -80,6 +80,18 @@ def test_what_is_nearest_goes_by_content_and_not_by_name(tmp_path: Path) -> None
     assert caught.value.what.split("\n    ")[1:] == ["table: the table in line 1 has names, but no unit of time"]
 
 
+def test_times_without_a_unit_are_why_lines_of_json_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    line = '{"kind": "kernel", "name": "%s", "ts%s": %d, "dur%s": 200, "device": 0, "stream": 7}\n'
+    path.write_text("".join(line % (name, "", ts, "") for name, ts in (("gemm", 1000), ("softmax", 1300))))
+    with pytest.raises(UnknownFormat) as caught:
+        choose(Source(str(path)))
+    assert caught.value.what.endswith("; ktrace map finds that ts and dur have no unit")
+    assert (caught.value.remedy or "").startswith("ktrace map ")
+    path.write_text("".join(line % (name, "_us", ts, "_us") for name, ts in (("gemm", 1000), ("softmax", 1300))))
+    assert choose(Source(str(path))).name == "mapped"
+
+
 SEEN: dict[str, tuple[bytes, str]] = {
     "an object": (b'{"loss": [1, {"x": 2}], "lr": 1, "note": "a, b"}', "a JSON object with the keys loss, lr, note"),
     "one key": (b'{"loss": 1}', "a JSON object with the key loss"),
