@@ -223,6 +223,20 @@ def failed(summary: Summary) -> set[str]:
     return {one.code.removeprefix("check.") for one in summary.checks}
 
 
+@pytest.mark.parametrize("factor", [2, 1_000])
+def test_durations_that_cannot_be_have_no_heaviest_kernel_where_they_are_most_of_the_time(
+    factor: int, tmp_path: Path
+) -> None:
+    rng = random.Random(5)
+    rows = sound(rng)
+    for row in sorted(_kernels(rows), key=lambda row: row["dur"])[-6:]:
+        row["dur"] *= factor
+    summary = made(tmp_path, rows)
+    assert ("work_outlasts_wait" in failed(summary)) or factor == 2
+    said = any(one.code.startswith(("heaviest", "busy")) for one in summary.findings)
+    assert said is (factor == 2)
+
+
 @pytest.mark.parametrize(("check", "plant"), [*PLANTED.items(), *OTHERS])
 def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, plant: Plant, tmp_path: Path) -> None:
     for seed in SEEDS:

@@ -34,6 +34,7 @@ from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_r
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
+from ktrace.tables import Cell
 
 
 class Recording(NamedTuple):
@@ -141,7 +142,7 @@ class _Violations:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self.count = self.of = self.most = self.total = 0
+        self.count = self.of = self.most = self.total = self.impossible = 0
         self._rows: list[Evidence] = []
 
     def add(self, events: Events, rows: Int64, by: Int64, of: int) -> None:
@@ -151,6 +152,7 @@ class _Violations:
         if not len(rows):
             return
         self.most, self.total = max(self.most, int(by.max())), self.total + int(by.sum())
+        self.impossible += int(np.minimum(by, events.dur[rows]).sum())
         self._rows += [row_shown(self._work, events, int(rows[place]), int(by[place])) for place in longest(by)]
 
     def finding(self, check: str, key: str, total: bool = False) -> Iterator[Finding]:
@@ -200,8 +202,9 @@ def _starts_late(recording: Recording) -> Iterator[Finding]:
 def _after_waits(recording: Recording) -> Iterator[Finding]:
     """Work that ends after a call has returned that was made after its launch, and waited for the device."""
     work = recording.work
-    violations = _Violations(work)
+    violations, device = _Violations(work), 0
     for events in work.each():
+        device += int(events.dur.sum())
         spans = work.gathered.spans.for_source(events.source)
         rows = np.flatnonzero(work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
         rows = rows[spans["dur"][rows] > 0]
@@ -220,7 +223,9 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
         some = same & (late > TOLERANCE)
         violations.add(events, launched[some], late[some], int(same.sum()))
     _after_stream_waits(recording, violations)
-    yield from violations.finding("work_outlasts_wait", "late_ns")
+    for one in violations.finding("work_outlasts_wait", "late_ns"):
+        impossible: dict[str, Cell] = {"impossible_ns": violations.impossible, "device_ns": device}
+        yield replace(one, details={**one.details, **impossible})
 
 
 #: A call waits for nothing, if it does so for this part of its time, and so many ns; together such calls tell of what
