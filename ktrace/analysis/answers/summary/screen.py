@@ -105,7 +105,8 @@ class _Screen:
 
     def text(self, top: int | None) -> str:
         """The whole screen; without `top` tables have as many rows as fit the terminal."""
-        before = [self._head(), self._doubts(), self._use(), self._look()]
+        unsteady = [line for one in self._said.steps for line in self._wrapped(one)]
+        before = [self._head(), self._doubts(), self._use() + unsteady, self._look()]
         after = [self._steps(), self._notes(), self._hints()]
         tables, whole = self._tables(), ""
         for rows in [top] if top else range(_ROWS, 0, -1):
@@ -205,12 +206,14 @@ class _Screen:
         )
 
     def _steps(self) -> list[str]:
-        """How equally long the steps take."""
-        said, times = " ".join(self._said.steps), self._summary.step_times
-        if not said and len(times) >= FEWEST:
-            least, most = float(times.min()), float(times.max())
-            said = f"Steps take {brief(least)} to {brief(most)}{'; none stands out' if most < _APART * least else ''}."
-        return self._wrapped(said)
+        """How long the steps take, where nothing is said of them above."""
+        times = self._summary.step_times
+        if self._said.steps or len(times) < FEWEST:
+            return []
+        least, most = float(times.min()), float(times.max())
+        none = "; none stands out" if most < _APART * least else ""
+        lengths = " to ".join(dict.fromkeys((brief(least), brief(most))))
+        return self._wrapped(f"Steps take {lengths}{none}.")
 
     def _notes(self) -> list[str]:
         """Notes on what the figures mean or lack."""
