@@ -173,16 +173,10 @@ def _typed(item: CsvRows, fields: Mapping[str, Field], measures: Iterable[Measur
 
 
 def _found(block: Block, measures: list[Measure], report: Report) -> _Found:
-    """The figures of the rows. Reports cells that aren't numbers, and rows without a figure; counts the others."""
+    """The figures of the rows. Reports rows without a figure; counts the others."""
     columns: list[Any] = [block.take(f"<figure {heading_text}>") for heading_text, *_ in measures]
     has_value = np.stack([present(column) for column in columns], 1)
     values = np.stack([column.fill_null(0).to_numpy() for column in columns], 1)
-    for heading_text, *_ in measures:
-        if (odd := block.get(heading_text)) is not None and odd.null_count < len(
-            odd
-        ):  # what isn't a number is left there
-            first = pc.index(odd.is_valid(), True).as_py()
-            report.issue("misfit", block.where(first), f"{heading_text}: {odd[first]}", len(odd) - odd.null_count)
     row, measure = np.nonzero(has_value)
     starts = np.diff(row, prepend=-1) != 0
     report.used(int(starts.sum()))

@@ -64,7 +64,9 @@ def test_rows_of_more_than_all_are_of_several_wholes_or_within_each_other(tmp_pa
     several = ("| epoch | 81.5 | 97.0% |", "| batch | 63 | 45.0% |", "| forward | 21 | 75.0% |")
     assert {row["kind"] for row in _rows(_table(heads, *several), tmp_path)} == {"metric"}
     nested = ("| epoch | 81.5 | 97.0% |", "| batch | 63 | 75.0% |", "| forward | 21 | 25.0% |")
-    assert {row["kind"] for row in _rows(_table(heads, *nested), tmp_path)} == {"metric"}
+    assert {row["kind"] for row in _rows(_table(heads, *nested), tmp_path)} == {"op"}
+    within = ktrace.summary(tmp_path / "t.md")
+    assert within.total == pytest.approx(84e9, rel=1e-3)  # not the sum of the rows, 165.5 s
     apart = ("| load | 42 | 50.0% |", "| batch | 25.2 | 30.0% |", "| forward | 8.4 | 10.0% |")
     assert {row["kind"] for row in _rows(_table(heads, *apart), tmp_path)} == {"op"}
 

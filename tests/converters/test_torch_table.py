@@ -142,7 +142,7 @@ def test_old_headings_behind_prefixes() -> None:
 )
 def test_headings(heading: str, kind: str, device: str, own: bool, stat: str) -> None:
     found = column(heading)
-    assert (found.kind, found.device, found.own, found.stat) == (kind, device, own, stat)
+    assert (found.kind, found.device, found.is_self, found.stat) == (kind, device, own, stat)
 
 
 def test_a_cell_that_is_too_wide_pushes_the_others() -> None:

@@ -137,8 +137,10 @@ _OPEN = {
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
     "converters/nsys/calls.py pattern": "names of tables, which the module gives",
     "converters/nsys_stats/reports.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
-    "converters/nvprof/printed.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
+    "converters/nvprof/printed.py '\\\\s*' + '\\\\s{2,}'.join(parts) + '\\\\s*'": "tried below",
     "converters/nvprof/printed.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
+    "ktrace/cli/formats.py device": "devices that the module lists",
+    "ktrace/cli/formats.py start + re.escape(word)": "no repetition",
     "converters/tracy_csv.py mark.join(parts)": "a lazy name, then cells without the mark",
     "converters/rocprofv3_json/walk.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + (re.escape(key[1]) if key else b'') + b')'": "tried below",  # noqa: E501
 }

@@ -309,9 +309,9 @@ def add_up(
 ) -> bool | None:
     """Whether rows show that they add up, with one for their sum, or that they don't; None if they show neither.
 
-    They don't if their shares are of several wholes or are more than 100 % of one, as those of rows within others are;
-    nor if a row is called `ours`, which others are compared with, or if plain times are those of one work in several
-    ways or of several sizes.
+    They don't if their shares are of several wholes; nor if a row is called `ours`, which others are compared with, or
+    if plain times are those of one work in several ways or of several sizes. Shares of one whole that are more than
+    100 % are of rows within others.
     """
     name, percent = fields.get("name"), fields.get("percent")
     if name is None or not rows:
@@ -321,7 +321,9 @@ def add_up(
         return False
     shares = [share for _, share in _shares(whole, name, percent, None)] if percent is not None else []
     is_more = sum(shares) > _MOST_SHARES + len(shares) / Decimal(2)
-    if is_more or _are_of_several(headings, fields, whole) or _are_alternatives(headings, fields, whole):
+    if is_more and percent is not None and _differ(_wholes(headings, fields, whole, percent)):
+        return False
+    if _are_of_several(headings, fields, whole) or _are_alternatives(headings, fields, whole):
         return False
     return True if sums or len(whole) < len(rows) else None
 
@@ -354,7 +356,8 @@ def are_sizes(names: Sequence[str]) -> bool:
 
 def is_same_work(times: Sequence[Decimal], rates: Sequence[Decimal]) -> bool:
     """Whether times that differ are those of the same work: times the rates beside them they are equal."""
-    if len(times) < _FEWEST_EVENTS or len(rates) != len(times) or min(*times, *rates) <= 0:
+    are_rates = len(rates) == len(times) and all(rate.is_finite() and rate > 0 for rate in rates)
+    if len(times) < _FEWEST_EVENTS or not are_rates or min(times) <= 0:
         return False
     work = [time * rate for time, rate in zip(times, rates, strict=True)]
     return max(times) > min(times) * Decimal("1.1") and max(work) <= min(work) * Decimal("1.03")
