@@ -131,7 +131,7 @@ class _Reading:
         self._grids = Lookup(database, grids, "id", ["x", "y", "z"]) if grids else None
 
     def table(self, table: str, name_in_file: str, ids: FirstId) -> Iterator[Batch]:
-        """Yields the events of a table; `own` is its name as the database spells it."""
+        """Yields the events of a table; `name_in_file` is its name as the database spells it."""
         start, stop = ("cpu_start", "cpu_stop") if table == _OPS else ("api_start", "api_stop")
         is_work = table in _WORK
         rows = _ROWS if is_work else self._conversion.batch_rows

@@ -547,7 +547,7 @@ def _may_be_heading(head: Heading) -> bool:
 def _names_column(headings: Sequence[Heading], below: Below, times: set[int], name: int | None = None) -> int | None:
     """Returns the column of names that the cells show: texts, as distinct as any, in a table with times.
 
-    `known` is a column whose heading says so, but not its cells. None if there is no such column.
+    `name` is a column whose heading says so, but not its cells. None if there is no such column.
     """
     rows = list(below)
     are_times = any(map(_says_time, (headings[index] for index in times)))

@@ -44,28 +44,28 @@ class Maps:
 
     def number(self, name: str, key: str | None, value: int, figure: str = "value") -> None:
         """A number: that of a count, a sum, a time or anything, or with `figure` what is known of it."""
-        named = self._map(name)
-        scaled = value * named.factor
+        bpf_map = self._map(name)
+        scaled = value * bpf_map.factor
         args = {} if int(float(scaled)) == scaled else {"value": value}
         figures: dict[str, Any] = {figure: float(scaled)}
-        self._entry(named, key, args, **figures)
+        self._entry(bpf_map, key, args, **figures)
 
     def stats(self, name: str, key: str | None, count: int, average: int, total: int) -> None:
         """What stats() collects. The average is rounded towards 0, as bpftrace does."""
-        named = self._map(name)
-        figures: dict[str, Any] = {"avg": float(average * named.factor), "total": float(total * named.factor)}
-        self._entry(named, key, {}, count=count, **figures)
+        bpf_map = self._map(name)
+        figures: dict[str, Any] = {"avg": float(average * bpf_map.factor), "total": float(total * bpf_map.factor)}
+        self._entry(bpf_map, key, {}, count=count, **figures)
 
     def histogram(self, name: str, key: str | None, buckets: Sequence[Bucket]) -> None:
         """A histogram: its buckets in the unit of the row."""
-        named = self._map(name)
+        bpf_map = self._map(name)
         names = ("from", "below")
         shown = []
         for bucket in buckets:
             bounds = zip(names, bucket, strict=False)
-            scaled = {one: bound * named.factor if type(bound) is int else bound for one, bound in bounds}
+            scaled = {one: bound * bpf_map.factor if type(bound) is int else bound for one, bound in bounds}
             shown.append({one: bound for one, bound in scaled.items() if bound is not None} | {"count": bucket.number})
-        self._entry(named, key, {"buckets": shown}, count=sum(bucket.number for bucket in buckets))
+        self._entry(bpf_map, key, {"buckets": shown}, count=sum(bucket.number for bucket in buckets))
 
     def note(self, name: str, key: str | None, value: Any) -> None:
         """A value that isn't a number: a text, a tuple, a record."""
@@ -73,12 +73,12 @@ class Maps:
 
     def point(self, name: str, key: str | None, stamp: int, value: int) -> None:
         """A value of a time series."""
-        named = self._map(name)
+        bpf_map = self._map(name)
         track = name if key is None else f"{name}[{key}]"
         figures: dict[str, Any] = {
             "ts": stamp,
-            "value": float(value * named.factor),
-            "unit": named.unit,
+            "value": float(value * bpf_map.factor),
+            "unit": bpf_map.unit,
             "track": track,
         }
         self._waiting.append(("event", track, {"kind": "counter", **figures}))
@@ -107,30 +107,32 @@ class Maps:
                 self._rows.summary(kind, name, **columns)
         self._waiting.clear()
 
-    def _entry(self, named: _Map, key: str | None, args: dict[str, Any], kind: str = "metric", **figures: Any) -> None:
+    def _entry(
+        self, bpf_map: _Map, key: str | None, args: dict[str, Any], kind: str = "metric", **figures: Any
+    ) -> None:
         printed, keys = self._printing
-        if printed != named.name or key in keys:
+        if printed != bpf_map.name or key in keys:
             self._tables += 1
-            self._printing = named.name, set()
+            self._printing = bpf_map.name, set()
         if len(self._printing[1]) < _MOST_KEYS:
             self._printing[1].add(key)
-        name, scope = named.name if key is None else key or "''", [named.name]
+        name, scope = bpf_map.name if key is None else key or "''", [bpf_map.name]
         if key is not None and "\n" in key:
             others, frames = _stack(key)
             scope += [*others, *frames[:0:-1]]
             name = frames[0] if frames else "?"
         if self.time:
             args["time"] = self.time
-        place: dict[str, Any] = {"metric": named.name, "unit": named.unit, "table": self._tables, "scope": scope}
+        place: dict[str, Any] = {"metric": bpf_map.name, "unit": bpf_map.unit, "table": self._tables, "scope": scope}
         self._waiting.append(("summary", name, {"kind": kind, "args": args, **place, **figures}))
 
     def _map(self, name: str) -> _Map:
-        entry = self._units.get(name)
-        if entry is None:
-            entry = _Map(name, *unit_of(name))
+        bpf_map = self._units.get(name)
+        if bpf_map is None:
+            bpf_map = _Map(name, *unit_of(name))
             if len(self._units) < 1000:
-                self._units[name] = entry
-        return entry
+                self._units[name] = bpf_map
+        return bpf_map
 
 
 def unit_of(name: str) -> tuple[str | None, int]:

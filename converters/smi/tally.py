@@ -38,7 +38,7 @@ class Tally:
         figures.least, figures.greatest = min(figures.least, value), max(figures.greatest, value)
 
     def add_states(self, place: dict[str, Any], states: Iterable[State], *, is_sampled: bool) -> None:
-        """Adds the states that one reading has; if `known`, only those that another reading has had."""
+        """Adds the states that one reading has; if `is_sampled`, only those that another reading has had."""
         for state in states:
             key = (*place.items(), *state)
             if key in self._states or not is_sampled:

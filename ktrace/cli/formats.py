@@ -51,7 +51,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
         print_line(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)
 
 
-#: Names of devices and their interfaces -> the word for it among the formats.
+#: Names of devices, of their interfaces and of databases -> the word for them among the formats.
 _HARDWARE = (
     (r"(mi|gfx)\d+\w*|instinct|radeon|rdna\d?|cdna\d?|hip", "amd"),
     (r"[abhlvpt]\d{1,3}0\w?|gb?\d00|[gr]tx\w*|geforce|tesla|hopper|blackwell|ampere|cuda|cupti", "nvidia"),

@@ -130,9 +130,9 @@ def _remote_stamp(info: dict[str, Any]) -> Stamp:
 
 
 def labels(inputs: Sequence[BatchInput], given: dict[str, str]) -> dict[str, str]:
-    """Returns a label for each path: the `known` one, otherwise the stem, or the path below the root if stems repeat.
+    """Returns a label for each path: the `given` one, otherwise the stem, or the path below the root if stems repeat.
 
-    Labels are unique within a dataset; `known` contains the labels of the inputs done already, by their paths.
+    Labels are unique within a dataset; `given` contains the labels of the inputs done already, by their paths.
     """
     stems = Counter(stem(input.path) for input in inputs)
     for path in given.keys() - {input.path for input in inputs}:

@@ -503,7 +503,7 @@ class Gpus:
         on_machine: Sequence[bool] | None = None,
         numbers: IdCounters | None = None,
     ) -> None:
-        """`mine` tells which tracks are of this machine, by default all. All machines share `numbers`."""
+        """`on_machine` tells which tracks are of this machine, by default all. All machines share `numbers`."""
         self.fresh: list[bytes] = []
         self.queues: dict[int, Queue] = {}
         self._tracks = tracks

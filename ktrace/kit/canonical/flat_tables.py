@@ -59,7 +59,7 @@ class FlatRows:
     def batches(self, rows: pa.RecordBatch, first: int, selection: pa.BooleanArray | None = None) -> Iterator[Batch]:
         """Counts the rows, then yields their batches. `first` is the number of the first row.
 
-        With `wanted`, the other rows are ignored.
+        With `selection`, the other rows are ignored.
         """
         numbers: Numbers = range(first, first + rows.num_rows)
         if selection is not None:

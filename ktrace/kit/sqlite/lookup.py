@@ -87,7 +87,7 @@ def both(*conditions: str) -> str:
 
 
 def aligned(keys: pa.Array, rows: pa.Table, key: str, expanded: Callable[[int], None]) -> dict[str, pa.Array]:
-    """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several.
+    """Returns the columns of `rows` with one row for each of the keys: null for no row, the first of several.
 
     `expanded` gets the bytes of texts that many rows have. Raises DamagedInput if they are too many.
     """

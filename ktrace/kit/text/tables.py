@@ -574,7 +574,7 @@ class _Scan:
         elif self._peek() is None and _broke_off(table, line.text, whole.pieces, self._lacking):
             self._lines.skip("cut", "the last row is cut off")
         else:
-            self._lacking = len(table.headings) - len(whole.pieces)
+            self._lacking = max(len(table.headings) - len(whole.pieces), 0)
             cells = table.cells(whole.pieces)
             indent = 0
             if table.is_tree:
@@ -832,9 +832,9 @@ def is_ellipsis(pieces: Sequence[str]) -> bool:
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str], lacking: int = 0) -> bool:
     """Whether a row lacks more cells than the one above, the pipe at its end, or a name in the last fixed column."""
-    if len(table.headings) - len(pieces) > max(lacking, 0):
+    if len(table.headings) - len(pieces) > lacking:
         return True
-    if lacking > 0:
+    if lacking:
         return False
     if isinstance(table.layout, Dashes) and table.name_column == len(pieces) - 1:
         return len(text) < table.layout.runs[-1][0] and not pieces[-1].strip()

@@ -467,7 +467,7 @@ class Salvaged(msgspec.Struct):
 def salvage(text: Text, end: int, *, lines: bool = False, value: Value | None = None) -> Salvaged:
     """Takes the elements that begin before `end`, as far as they can be read. `lines`: no commas are expected.
 
-    `known` is an element that has already been examined.
+    `value` is an element that has already been examined.
     """
     return _Salvage(text, value).run(end, lines=lines)
 

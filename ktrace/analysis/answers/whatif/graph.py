@@ -319,7 +319,7 @@ class _Source:
     def _chain(self, order: Int64, first: int, time: Int64, of: Int64, own_time: Int64, loading: Bools) -> None:
         """The edges along threads: the time of the host from moment to moment.
 
-        `own` is that of calls, and then of places where a thread goes on, without what they wait for.
+        `own_time` is that of calls, and then of places where a thread goes on, without what they wait for.
         """
         here, before = order[1:], order[:-1]
         same = of[here] == of[before]

@@ -432,7 +432,7 @@ def taken_by(one: Finding) -> tuple[str, ...]:
     """The beginnings of the codes that a failed check takes away; those in doubt, too, where most is lost or wrong."""
     check = check_of(one)
     is_most = one.code in LACKS_WORK and one.whole is not None and one.whole / 2 < one.value < one.whole
-    is_most |= 2 * float(one.details.get("impossible_ns") or 0) > float(one.details.get("device_ns") or 0)
+    is_most |= 2 * _number(one, "impossible_ns") > _number(one, "device_ns")
     return (*check.takes, *check.doubts) if is_most else check.takes
 
 

@@ -279,7 +279,7 @@ class Clocks(NamedTuple):
 
 
 def align(table: CollectiveTable, catalog: Catalog) -> Clocks:
-    """Moves the times of `found` into one clock if one is known, and takes apart what can't be the same collective."""
+    """Moves the times of `table` into one clock if one is known, and takes apart what can't be the same collective."""
     sources = list(dict.fromkeys(rank.source for rank in table.ranks))
     waits = table.of_kinds([kind.waits for kind in table.kinds]) & (table.joint >= 0)
     if not np.any(table.joint >= 0):

@@ -66,8 +66,7 @@ class Hang(msgspec.Struct, frozen=True):
     @property
     def finding(self) -> Finding:
         """The fact for the verdict; its figure is the number of ranks that wait."""
-        sides = (self.waiting, self.missing, self.other, self.done, self.unknown, self.idle)
-        members = sum(map(len, sides))
+        members = sum(map(len, (self.waiting, self.missing, self.other, self.done, self.unknown, self.idle)))
         subject: dict[str, Cell] = {"operation": self.operation, "number": self.number, "group": self.group}
         details: dict[str, Cell] = {
             "waiting": ", ".join(self.waiting),
@@ -183,10 +182,10 @@ class Entered:
                 operation = f"{what} {'to' if what == 'send' else 'from'} rank {number}"
                 waiting = [source if rank is None else str(rank)]
                 hang = Hang(operation, None, self._descriptions[group], waiting, rows=[row])
-                sides: tuple[list[Any], Any] = (hang.unknown, number)
-                if number in sources:
-                    sides = (hang.waiting if is_joint else hang.idle), str(number)
-                sides[0].append(sides[1])
+                if number not in sources:
+                    hang.unknown.append(number)
+                else:
+                    (hang.waiting if is_joint else hang.idle).append(str(number))
                 hangs.append(hang)
         return sorted(hangs, key=lambda one: (not one.idle, one.rows[0].begin_ns))
 

@@ -143,7 +143,7 @@ class Operators:
     def around_work(
         self, events: Events, threads: list[dict[str, Any]], work_rows: Int64
     ) -> tuple[Int64, dict[str, Any]]:
-        """For each piece of work in `mine` the position of its operator, -1: none; and the operators of the source.
+        """The position of the operator of each piece of work in `work_rows`, -1: none; and the operators of the source.
 
         `threads` are those of the calls. An operator that encloses another one with FLOPs, both with work of their
         own, has the cost -1, so that nothing counts twice. A replayed kernel has the operator of its capture.
@@ -403,7 +403,7 @@ class _Device:
         self._bounds: list[int] = []
 
     def add(self, events: Events, on_device: Bools, unlaunched: Bools) -> None:
-        """Adds the work of `mine`; of `unlaunched` no call is known."""
+        """Adds the work `on_device`; of `unlaunched` no call is known."""
         begin, dur = events.ts[on_device], events.dur[on_device]
         self._time += int(dur.sum())
         self._unlaunched += int(dur[unlaunched[on_device]].sum())
